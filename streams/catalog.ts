@@ -1,6 +1,8 @@
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { accountFacts } from './account/facts.ts'
+import { alertFacts } from './alert/facts.ts'
+import { backupFacts } from './backup/facts.ts'
 import { Id, Nullable, Time, type Fact, type FactOf } from './define.ts'
 import { deliveryFacts } from './delivery/facts.ts'
 import { domainFacts } from './domain/facts.ts'
@@ -28,7 +30,9 @@ const types = [
   ...inboundFacts,
   ...erasureFacts,
   ...usageFacts,
-  ...sessionFacts
+  ...sessionFacts,
+  ...alertFacts,
+  ...backupFacts
 ]
 
 /** Every type in its present version; all versions from 1 on can be read. */

@@ -44,6 +44,7 @@ const template = on(
   ({ account, data }: Of<{ template: string }>) => subjects.template(account, data.template)
 )
 const erasure = on('CONTROL', ({ account, data }: Of<{ erasure: string }>) => subjects.erasure(account, data.erasure))
+const alert = on('CONTROL', ({ account, data }: Of<{ alert: string }>) => subjects.alert(account, data.alert))
 type OfDelivery = Of<{ webhook: string, replay: string | null }>
 const outcome = on(
   'WEBHOOKS',
@@ -89,6 +90,11 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'erasure.advanced': erasure,
   'erasure.completed': erasure,
   'usage.closed': on('CONTROL', ({ account, data }) => subjects.usage(account, data.month)),
+  'alert.raised': alert,
+  'alert.ended': alert,
+  'alert.told': alert,
+  'alert.claimed': alert,
+  'backup.completed': on('CONTROL', ({ account }) => subjects.backup(account)),
   'key.created': key,
   'key.changed': key,
   'key.rotated': key,

@@ -50,6 +50,10 @@ export const subjects = {
   suppression: (account: string, hash: string) => `suppression.${account}.${hash}`,
   /** Beside `control.`: nobody holds them in memory. */
   erasure: (account: string, erasure: string) => `erasure.${account}.${erasure}`,
+  /** Of the operator; the first account's. */
+  alert: (account: string, alert: string) => `alert.${account}.${alert}`,
+  alerts: 'alert.>',
+  backup: (account: string) => `backup.${account}`,
   /** `month` as in `2026-11`. */
   usage: (account: string, month: string) => `usage.${account}.${month}`,
   /** Beside `control.`: templates are large, and read where they are used. */

@@ -85,7 +85,7 @@ export function streamPlans (retention: Retention): StreamPlan[] {
     }),
     // Mail that came in holds other people's words, like content.
     stream('INBOUND', ['inbound.>'], { discard: 'new', max_age: contentNs, allow_atomic: true, deny_purge: true }),
-    stream('CONTROL', ['control.>', 'suppression.>', 'template.>', 'erasure.>', 'usage.>'], {
+    stream('CONTROL', ['control.>', 'suppression.>', 'template.>', 'erasure.>', 'usage.>', 'alert.>', 'backup.>'], {
       discard: 'new',
       allow_atomic: true,
       deny_purge: true

@@ -81,7 +81,7 @@ export function sendingDomainOf (
 
 /** Who sends, in which request, and what its templates may take in all. */
 export interface SendContext {
-  key: KeyEntry
+  key: Pick<KeyEntry, 'id' | 'account' | 'test' | 'defaults'>
   correlation: string
   budget: RenderBudget
 }

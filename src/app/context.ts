@@ -7,6 +7,7 @@ import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import type { EnsureOptions } from '#src/nats/ensure.ts'
+import type { AlertKeeper } from '#src/operations/alerts/alerts.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import type { InboundServer } from '#src/servers/inbound-smtp/server.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
@@ -52,6 +53,7 @@ export interface AppContext {
   inbound: InboundServer | null
   sender: Sender | null
   projectors: Projector[]
+  alerts: AlertKeeper | null
   /** All that /readyz reports on, besides the servers. */
   roles: Array<Pick<Role, 'name' | 'unhealthyReason'>>
 }

@@ -55,7 +55,7 @@ function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Err
 }
 
 /** Gauges of what is running by now. */
-function watchApp ({ metrics, services: { factLog }, sender, counters, projectors }: AppContext): void {
+function watchApp ({ metrics, services: { factLog }, sender, counters, projectors, alerts }: AppContext): void {
   watchGauges(metrics, {
     appendsPending: () => ({
       REQUESTS: factLog.pending('REQUESTS'),
@@ -66,6 +66,7 @@ function watchApp ({ metrics, services: { factLog }, sender, counters, projector
     smtpInFlight: () => sender?.inFlight() ?? 0,
     limitsInexact: () => counters.inexact(),
     projectionLag: () => Object.fromEntries(projectors.map(({ projection, lag }) => [projection, lag()])),
+    alertsOpen: () => alerts?.open() ?? {},
     projectionDeadLetters: () =>
       Object.fromEntries(projectors.map(({ projection, deadLetters }) => [projection, deadLetters()]))
   })

@@ -62,6 +62,7 @@ export async function openContext (
     inbound: null,
     sender: null,
     projectors: [],
+    alerts: null,
     roles: [streams, directory]
   }
   return context

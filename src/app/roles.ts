@@ -12,6 +12,9 @@ import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { type InboundServer, startInbound } from '#src/servers/inbound-smtp/server.ts'
 import { startCatcher } from '#src/servers/mailbox/server.ts'
 import { startInboundWorker } from '#src/workers/inbound/inbound-worker.ts'
+import { startAlerts } from '#src/operations/alerts/alerts.ts'
+import { createTeller } from '#src/operations/alerts/teller.ts'
+import { OperationsService } from '#src/operations/operations.ts'
 import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
@@ -140,10 +143,37 @@ function wireScheduler (context: AppContext): Role[] {
   context.reconcileSoon = () => reconciler.afterLoss()
   return [
     reconciler,
+    ...wireAlerts(context),
     startDomainChecks({ services, log: log.child({ role: 'domain checks' }) }),
     startUsage({ services, pool, checkpoints: createCheckpoints(bus, pool), log: log.child({ role: 'usage' }) }),
     startErasures({ services, pool, checkpoints: createCheckpoints(bus, pool), log: log.child({ role: 'erasures' }) })
   ]
+}
+
+/** None where nobody is to be told. */
+function wireAlerts (context: AppContext): Role[] {
+  const { config, bus, pool, servers, topology, services, metrics } = context
+  if (config.alertTo.length === 0 && config.alertUrl === null) return []
+  const log = context.log.child({ role: 'alerts' })
+  const sources = new OperationsService({
+    bus,
+    pool,
+    servers,
+    retention: topology.retention,
+    checks: [],
+    roles: config.roles,
+    clock: services.factLog.clock,
+    log
+  })
+  context.stack.defer(() => sources.stop())
+  context.alerts = startAlerts({
+    services,
+    sources,
+    teller: createTeller({ services, config, log }),
+    log,
+    onNotice: (channel, result) => metrics.alertNotice(channel, result)
+  })
+  return [context.alerts]
 }
 
 /** The worker that reads mail that came back, and the listener that takes it in. */

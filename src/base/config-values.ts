@@ -28,6 +28,37 @@ export function webUrl (value: string): string {
   return value.replace(/\/+$/, '')
 }
 
+/** A URL that is posted to. */
+export function postUrl (value: string): string {
+  const { protocol, username } = URL.parse(value) ?? {}
+  if ((protocol !== 'http:' && protocol !== 'https:') || username !== '') {
+    throw new Error('must be an http:// or https:// URL without user name')
+  }
+  return value
+}
+
+/** A bare address; whether it is one that can be sent to is asked of the rules of mail. */
+export function mailAddress (value: string): string {
+  if (!/^[^\s@<>,;"]{1,64}@[^\s@<>,;"]{1,253}$/.test(value)) throw new Error('must be a mail address: ops@example.com')
+  return value
+}
+
+const ADDRESSES_MAX = 10
+
+export function mailAddresses (value: string): string[] {
+  const addresses = list(value)
+  if (addresses.length > ADDRESSES_MAX) throw new Error(`must have at most ${ADDRESSES_MAX} addresses`)
+  return addresses.map(mailAddress)
+}
+
+/** As an endpoint's. Source: standardwebhooks.com. */
+export function signingSecret (value: string): string {
+  const [, text = ''] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(value) ?? []
+  const { length } = Buffer.from(text, 'base64')
+  if (length < 24 || length > 64) throw new Error('must be whsec_ and the base64 of 24 to 64 bytes')
+  return value
+}
+
 export function smtpUrl (value: string): string {
   if (value === 'direct:') return value
   if (!/^smtps?:$/.test(URL.parse(value)?.protocol ?? '')) {

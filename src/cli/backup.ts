@@ -1,9 +1,10 @@
 import { BACKED_UP, type BackedUp } from '#streams/backup.ts'
-import { timestamp } from '#src/base/clock.ts'
-import { readConfig } from '#src/base/config.ts'
+import { recordBackup } from '#src/actions/backup.ts'
+import { createFactLog } from '#src/actions/fact-log.ts'
+import { systemClock, timestamp } from '#src/base/clock.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
+import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
-import { secretOf } from '#src/base/secret-file.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequenceUnder } from '#src/nats/get.ts'
 import { copyStream } from '#src/nats/snapshot.ts'
@@ -19,6 +20,7 @@ import {
 import { misused, readArgs, type CliCommand } from './command.ts'
 import { openGauge, sizeText, type Gauge } from './gauge.ts'
 import { openBus } from './open-services.ts'
+import { commandSecret, readSettings } from './settings.ts'
 import { stopped } from './since.ts'
 
 export const backup: CliCommand = {
@@ -30,13 +32,15 @@ export const backup: CliCommand = {
   async run (args) {
     const { positionals: [folder, ...more], values } = readArgs(args, {})
     if (folder === undefined || more.length > 0) throw misused(backup)
-    const config = readConfig(process.env)
+    const settings = await readSettings('NATS_URL')
+    const { config } = settings
     const gauge = openGauge()
     const bus = await openBus(config, createLog('error'))
     try {
-      const secret = config.secret ?? await secretOf(config.dataDir)
+      const secret = await commandSecret(settings)
       openNewFolder(folder)
       const manifest = await copyAll({ bus, folder, gauge, signal: stopped() }, secret)
+      await recordIt(bus, manifest, gauge)
       gauge.say(
         `${folder} is complete: ${
           sizeText(manifest.streams.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0))
@@ -46,6 +50,16 @@ export const backup: CliCommand = {
     } finally {
       await bus.close()
     }
+  }
+}
+
+/** For `jetpost doctor --production`. The backup is complete without it. */
+async function recordIt (bus: Bus, { startedAt, streams }: Manifest, gauge: Gauge): Promise<void> {
+  const sizeBytes = streams.reduce((sum, stream) => sum + stream.sizeBytes, 0)
+  try {
+    await recordBackup(createFactLog(bus, systemClock), newId('cli', Date.now()), { startedAt, sizeBytes })
+  } catch (error) {
+    gauge.say(`The log does not say that there is a backup (${asError(error).message}).`)
   }
 }
 

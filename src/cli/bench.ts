@@ -8,7 +8,7 @@ import { closedLoop, quantile, type Shot } from './bench/load.ts'
 import { type CliCommand, misused, readArgs, usageError } from './command.ts'
 import { drawOver } from './gauge.ts'
 import { print, type TableRow } from './table.ts'
-import { apiOfEnvironment, withApi } from './with-api.ts'
+import { readApi, withApi } from './with-api.ts'
 
 const options = {
   seconds: { type: 'string', default: '10' },
@@ -29,8 +29,8 @@ export const bench: CliCommand = {
 emails a second were accepted and delivered, and how long half of them (p50) and 99 % of them (p99) took
 at most. Nothing leaves Jetpost; the emails stay in its log, with a tag that begins with "bench".
 
-  Uses JETPOST_PUBLIC_URL and JETPOST_API_KEY. The key must send and read emails, and have a limit that is
-  high enough: see jetpost keys limit.
+  Uses the API of the service that runs on the data folder, or of JETPOST_PUBLIC_URL, with JETPOST_API_KEY.
+  The key must send and read emails, and have a limit that is high enough: see jetpost keys limit.
   --seconds <n>    how long to send, 1 to ${SECONDS_MAX}
   --in-flight <n>  requests under way at once, 1 to ${IN_FLIGHT_MAX}`,
   async run (args) {
@@ -110,9 +110,11 @@ async function load (
   { durationMs, inFlight }: Wish,
   { begunMs, deliveredMs }: Moments
 ): Promise<Shot[]> {
+  const { url, key } = await readApi()
   const refused = new AbortController()
   const shots = await closedLoop({
-    ...apiOfEnvironment(),
+    url,
+    key,
     body: () => body,
     inFlight,
     durationMs,

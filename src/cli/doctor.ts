@@ -1,8 +1,9 @@
 import { projections } from '#projections/list.ts'
 import { streamPlans } from '#streams/topology.ts'
-import { describeConfig, readConfig, type Config } from '#src/base/config.ts'
+import { describeConfig, type Config } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { readServers, type ServerUrls } from '#src/embedded/kept.ts'
+import type { RunningService } from '#src/embedded/running.ts'
 import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { countDeadLetters } from '#src/workers/projector/dead-letters.ts'
@@ -10,37 +11,84 @@ import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { isCreated, liveSet } from '#src/postgres/table-sets.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { readArgs, takeNothing, type CliCommand } from './command.ts'
-import { examineMail, type Check } from './doctor-mail.ts'
+import { examineMail, withheld, type Check } from './doctor-mail.ts'
+import { examineProduction, type ProductionStep } from './doctor-production.ts'
+import { readSettings, type CommandSettings } from './settings.ts'
 import { paint } from './style.ts'
 import { print } from './table.ts'
 
 export const doctor: CliCommand = {
-  usage: 'jetpost doctor [--all] [--json]',
-  details: `  --all   every setting and every check, not only what is set and what is wrong
-  --json  all of it, and the embedded servers' credentials for their owner
-  Exit code 1 when a check fails.`,
+  usage: 'jetpost doctor [--all] [--json]\njetpost doctor --production [--json]',
+  details: `  --all         every setting and every check, not only what is set and what is wrong
+  --production  each step of docs/production.md, and what must be done for it
+  --json        all of it, and the embedded servers' credentials for their owner
+  Exit code 1 when a check fails, or a step is not done.`,
   async run (args) {
-    const { values: { all, json }, positionals } = readArgs(args, { all: { type: 'boolean', default: false } })
+    const { values: { all, json, production }, positionals } = readArgs(args, {
+      all: { type: 'boolean', default: false },
+      production: { type: 'boolean', default: false }
+    })
     takeNothing(positionals, doctor)
-    const config = readConfig(process.env)
-    const servers = readServers(config.dataDir)
-    const checks = await examine(config, servers)
+    const known = await readSettings()
+    if (production) return showSteps(await examineProduction(known), json)
+    const servers = readServers(known.config.dataDir)
+    const checks = await examine(known, servers)
     if (checks.some(check => check.ok === false)) process.exitCode = 1
-    const settings = describeConfig(process.env)
+    const settings = settingsOf(known)
     if (json) {
       return void process.stdout.write(
-        `${JSON.stringify({ version: packageJson.version, settings, checks, servers }, null, 2)}\n`
+        `${
+          JSON.stringify({ version: packageJson.version, service: foundOf(known), settings, checks, servers }, null, 2)
+        }\n`
       )
     }
-    showSettings(all ? settings : settings.filter(({ name }) => (process.env[name] ?? '') !== ''), all)
+    showService(known)
+    showSettings(all ? settings : settings.filter(({ from }) => from !== 'default'), all)
     showChecks(checks, all)
   }
 }
 
-function showSettings (settings: ReturnType<typeof describeConfig>, all: boolean): void {
+interface ShownSetting {
+  name: string
+  value: string
+  means: string
+  from: 'environment' | 'service' | 'default'
+}
+
+/** Every setting, and where its value comes from: a secret that only the service has is set, too. */
+function settingsOf ({ env, missing }: CommandSettings): ShownSetting[] {
+  return describeConfig(env).map(setting => {
+    if ((process.env[setting.name] ?? '') !== '') return { ...setting, from: 'environment' }
+    if (missing.includes(setting.name)) return { ...setting, value: 'set', from: 'service' }
+    return { ...setting, from: env[setting.name] === undefined ? 'default' : 'service' }
+  })
+}
+
+function foundOf ({ service }: CommandSettings): Pick<RunningService, 'pid' | 'url' | 'startedAt'> | null {
+  return service === null ? null : { pid: service.pid, url: service.url, startedAt: service.startedAt }
+}
+
+function showService ({ service }: CommandSettings): void {
+  if (service === null) return
+  const { pid, url, startedAt } = service
+  console.log(
+    `The service runs: ${url}, process ${pid}, since ${startedAt}. Its settings hold where none is set here.\n`
+  )
+}
+
+function showSettings (settings: ShownSetting[], all: boolean): void {
   if (settings.length === 0) return console.log('No setting is set in the environment: all have their defaults.')
-  print(settings.map(({ name, value, means }) => ({ setting: name, value, means })), false)
+  print(settings.map(({ name, value, from, means }) => ({ setting: name, value, from, means })), false)
   if (!all) console.log(paint('dim', 'All others have their defaults: --all shows them.'))
+}
+
+function showSteps (steps: ProductionStep[], json: boolean): void {
+  if (steps.some(({ ok }) => !ok)) process.exitCode = 1
+  if (json) return print(steps.map(step => ({ ...step })), true)
+  print(
+    steps.map(({ name, ok, says }, i) => ({ step: `${i + 1}. ${name}`, result: ok ? 'ok' : 'FAILED', says })),
+    false
+  )
 }
 
 /** Those that are well in one line, unless all are wanted. */
@@ -57,19 +105,21 @@ function showChecks (checks: Check[], all: boolean): void {
   if (well.length > 0) console.log(`${paint('green', 'ok')}: ${well.join(', ')}`)
 }
 
-async function examine (config: Config, servers: ServerUrls | null): Promise<Check[]> {
+async function examine ({ config, missing }: CommandSettings, servers: ServerUrls | null): Promise<Check[]> {
   const natsUrl = config.natsUrl ?? servers?.nats ?? null
   const databaseUrl = config.databaseUrl ?? servers?.postgres ?? null
   const major = Number(process.versions.node.split('.')[0])
   const found = await Promise.all([
-    natsUrl === null ? [notRunning('nats')] : examineNats(config, natsUrl),
-    databaseUrl === null ? [notRunning('postgres')] : examinePostgres(databaseUrl),
-    examineMail(config)
+    natsUrl === null ? [unasked('nats', missing.includes('NATS_URL'))] : examineNats(config, natsUrl),
+    databaseUrl === null ? [unasked('postgres', missing.includes('DATABASE_URL'))] : examinePostgres(databaseUrl),
+    examineMail(config, missing)
   ])
   return [{ name: 'node', ok: major >= 24, says: `Node ${process.versions.node}` }, ...found.flat()]
 }
 
-function notRunning (name: string): Check {
+function unasked (name: 'nats' | 'postgres', isMissing: boolean): Check {
+  const url = name === 'nats' ? 'NATS_URL' : 'DATABASE_URL'
+  if (isMissing) return { name, ok: null, says: withheld(url) }
   return { name, ok: null, says: 'embedded: no Jetpost runs on the data folder' }
 }
 

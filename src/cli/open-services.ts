@@ -4,7 +4,7 @@ import type { Services } from '#src/actions/services.ts'
 import { followDirectory } from '#src/actions/directory.ts'
 import { openServices } from '#src/actions/open-services.ts'
 import { systemClock } from '#src/base/clock.ts'
-import { readConfig, type Config } from '#src/base/config.ts'
+import type { Config } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog, type Log } from '#src/base/log.ts'
@@ -12,18 +12,19 @@ import { readServers } from '#src/embedded/kept.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { getFact } from '#src/nats/get.ts'
-import { secretOf } from '#src/base/secret-file.ts'
 import { usageError } from './command.ts'
+import { commandSecret, nothingRuns, readSettings } from './settings.ts'
 
 /** With services of the shell's own, beside the running service: the same actions, the same facts. */
 export async function withServices<T> (use: (services: Services, correlation: string) => Promise<T>): Promise<T> {
-  const config = readConfig(process.env)
+  const settings = await readSettings('NATS_URL')
+  const { config } = settings
+  const secret = await commandSecret(settings)
   const log = createLog('error')
   const bus = await openBus(config, log)
   const directory = followDirectory(bus, log)
   try {
     if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not send the directory within 30 s.')
-    const secret = config.secret ?? await secretOf(config.dataDir)
     return await use(
       await openServices({ bus, clock: systemClock, directory, secret, config }),
       newId('cli', Date.now())
@@ -50,7 +51,7 @@ async function natsUrlOf (config: Config): Promise<string> {
   if (config.natsUrl !== null) return config.natsUrl
   const servers = await readServers(config.dataDir)
   if (servers?.nats == null) {
-    throw new Complaint(`No Jetpost runs on the data folder ${config.dataDir}: start it there, or set NATS_URL.`)
+    throw new Complaint(`${nothingRuns(config)}, or set NATS_URL.`)
   }
   return servers.nats
 }

@@ -1,5 +1,5 @@
 import type { Projection } from '#projections/define.ts'
-import { readConfig, type Config } from '#src/base/config.ts'
+import type { Config } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
@@ -9,6 +9,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { drawOver } from './gauge.ts'
 import { openBus } from './open-services.ts'
+import { readSettings } from './settings.ts'
 import { stopped } from './since.ts'
 import { withPostgres } from './webhooks/options.ts'
 
@@ -78,7 +79,7 @@ export async function withRebuilder<T> (
   logLevel: string,
   use: (services: ProjectionServices) => Promise<T>
 ): Promise<T> {
-  const config = readConfig(process.env)
+  const { config } = await readSettings('NATS_URL', 'DATABASE_URL')
   const log = createLog(logLevel)
   const bus = await openBus(config, log)
   try {

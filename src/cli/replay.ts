@@ -4,7 +4,6 @@ import { eventIn, isSuccess } from '#streams/delivery/decide.ts'
 import { urlFault } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequenceUnder, sequenceBefore } from '#src/nats/get.ts'
@@ -13,6 +12,7 @@ import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
 import { misused, readArgs, usageError, type CliCommand } from './command.ts'
 import { followMail, mailFilter, MAIL_STREAM } from './follow-mail.ts'
 import { openBus, checkAccount } from './open-services.ts'
+import { readSettings } from './settings.ts'
 import { sinceMs, stopped } from './since.ts'
 import { durationText, oneLine } from './text.ts'
 
@@ -84,7 +84,8 @@ interface ReplayRun {
 
 async function postAll (run: ReplayRun): Promise<void> {
   const stop = stopped()
-  const bus = await openBus(readConfig(process.env), createLog('error'))
+  const { config } = await readSettings('NATS_URL')
+  const bus = await openBus(config, createLog('error'))
   const poster = createPoster({ allowPrivate: true, timeoutMs: TIMEOUT_MS })
   const keys = signingKeys(run.secret)
   let [accepted, failed] = [0, 0]

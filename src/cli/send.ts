@@ -37,7 +37,7 @@ type Values = ReturnType<typeof readArgs<typeof options>>['values']
 export const send: CliCommand = {
   usage: `jetpost send --from <address> --to <address>… --subject <text>
              (--html <html> | --text <text> | --template <id>) [--wait] [--json]`,
-  details: `  Uses JETPOST_PUBLIC_URL and JETPOST_API_KEY.
+  details: `  Uses the API of the service that runs on the data folder, or of JETPOST_PUBLIC_URL, with JETPOST_API_KEY.
   --from, --to, --cc, --bcc, --reply-to   an address, or "Ada <ada@example.com>"; all but --from repeatable
   --subject <text>
   --html <html>, --html-file <path>       one of them; - is standard input

@@ -7,16 +7,19 @@ import { pathToFileURL } from 'node:url'
 import type { AnyFact } from '#streams/catalog.ts'
 import { isErased } from '#streams/email/erase.ts'
 import type { RecipientFact } from '#streams/email/facts.ts'
+import { timestamp } from '#src/base/clock.ts'
 import { type Config, readConfig } from '#src/base/config.ts'
 import { asError } from '#src/base/errors.ts'
 import { html } from '#src/base/html.ts'
 import { createLog, type Log } from '#src/base/log.ts'
 import { privateFolder, writePrivateFile } from '#src/embedded/private-file.ts'
+import { forgetRunning, writeRunning } from '#src/embedded/running.ts'
 import { type App, startApp } from '#src/main.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/get.ts'
 import { type CliCommand, takeNothing } from './command.ts'
 import { followMail, MAIL_STREAM } from './follow-mail.ts'
+import { settingsToLeave } from './settings.ts'
 import { dashboardUrl, firstKeyLines, welcomeLines } from './start/welcome.ts'
 import { columnsOf, paint, type Style } from './style.ts'
 import { clockText, cut, durationText, oneLine, pad, widthOf } from './text.ts'
@@ -261,6 +264,7 @@ export const start: CliCommand = {
       onFirstKey: key => firstKeyLines(key, output).forEach(write),
       signal: stop.signal
     })
+    await leaveNote(app, config, log)
     if (isTerminal && config.roles.has('sender')) await watchMail(app.bus, stop.signal, write, log)
     welcomeLines(app, config, output).forEach(write)
     if (isTerminal) watchKeyboard({ app, config, write, stop: () => stop.abort() })
@@ -271,10 +275,23 @@ export const start: CliCommand = {
         ? '\n  Stopping: what is under way is finished first.'
         : 'Stopping: what is under way is finished first.'
     )
+    forgetRunning(config.dataDir)
     await app.stop()
     log.flush()
     // Whatever was cut off may still hold a socket or a timer, and would keep the process for minutes.
     process.exit()
+  }
+}
+
+/** For the commands of this machine: without it they need the settings in their own environment. */
+async function leaveNote ({ url }: App, { dataDir, roles }: Config, log: Log): Promise<void> {
+  if (!roles.has('api')) return
+  try {
+    // No address of its own, and not every system takes it for the loopback.
+    const local = url.replace('//[::]', '//[::1]')
+    await writeRunning(dataDir, { url: local, startedAt: timestamp(Date.now()), ...settingsToLeave() })
+  } catch (err) {
+    log.warn({ err }, 'commands cannot find this service: the data folder cannot be written')
   }
 }
 

@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { emailFacts, type RecipientFact } from '#streams/email/facts.ts'
-import { readConfig } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { lastSequence, sequenceBefore } from '#src/nats/get.ts'
 import { misused, readArgs, usageError, type CliCommand } from './command.ts'
 import { followMail, MAIL_STREAM } from './follow-mail.ts'
 import { openBus, checkAccount } from './open-services.ts'
+import { readSettings } from './settings.ts'
 import { sinceMs, stopped } from './since.ts'
 import { columnsOf, paint, paintType } from './style.ts'
 import { clockText, cut, oneLine } from './text.ts'
@@ -59,7 +59,8 @@ interface Tail {
 
 async function tailBus ({ account, wanted, fromMs, show }: Tail): Promise<void> {
   const stop = stopped()
-  const bus = await openBus(readConfig(process.env), createLog('error'))
+  const { config } = await readSettings('NATS_URL')
+  const bus = await openBus(config, createLog('error'))
   try {
     if (account !== undefined) await checkAccount(bus, account)
     const afterSeq = fromMs === null

@@ -110,7 +110,7 @@ t.test('what is wrong with an email stands at its field, with what was typed', a
   t.equal(wrong.status, 422)
   t.match(wrong.html, /id="field-to"[^>]*aria-invalid="true"[^>]*value="ada@example.com, nobody"/)
   t.match(wrong.html, /id="field-scheduled_at"[^>]*value="2020-01-01T10:00"/)
-  t.match(wrong.html, /id="field-to-fault">to\[1\]/)
+  t.match(wrong.html, /id="field-to-fault">To \(entry 2\) must be an email address/)
   const { body: template } = await app.request('POST', '/api/templates', {
     body: { name: 'Greeting', subject: 'Hello {{name}}', text: 'Hello {{name}}' }
   })

@@ -97,7 +97,7 @@ t.test('while PostgreSQL does not answer, emails are sent and templates are save
   const typed = { version: '1', name: 'Receipt', html: '<p>{{/a}}</p>', samples: '{}' }
   t.match(await me.post(`/dashboard/templates/${id}`, typed), {
     status: 422,
-    html: /html must be valid Mustache. Line 1/
+    html: /HTML must be valid Mustache. Line 1/
   })
   t.match(await me.post(`/dashboard/templates/${id}`, { ...typed, html: '<p>New</p>' }), { status: 303 })
   await client.query('rollback')
@@ -114,7 +114,7 @@ t.test('a test that is refused where its template is saved keeps its addresses',
     from: FROM,
     to: 'grace@example.com'
   })
-  t.match(html, 'html must be valid Mustache. Line 1')
+  t.match(html, 'HTML must be valid Mustache. Line 1')
   t.match(html, 'value="grace@example.com"')
 })
 

@@ -165,7 +165,7 @@ t.test('a session that may not see keys reads nothing of them, and an invalid fi
   t.notMatch((await visitor.get('/dashboard')).html, 'Soon over')
   const wrong = await visitor.get('/dashboard?domain=not%20one')
   t.equal(wrong.status, 422)
-  t.match(wrong.html, 'domain must be a domain like example.com')
+  t.match(wrong.html, 'Domain must be a domain like example.com')
 })
 
 t.test('what is counted is read from indexes, however many emails there are', async t => {

@@ -54,9 +54,7 @@ t.test('while a confirmation is open, the page does not refresh', async t => {
 t.test('while a form is on its way, it cannot be sent again', async t => {
   const id = await scheduled()
   const page = await open(t, '/dashboard/sessions')
-  const first = redrawn(page, id)
   await page.goto(`/dashboard/emails/${id}`)
-  await first
   const arriving = Promise.withResolvers<void>()
   await page.route(`**/${id}/cancel`, async route => {
     await arriving.promise

@@ -46,7 +46,7 @@ t.test('the list shows reasons, and the faults of a search or a form', async t =
   })
   t.match(await visitor.get('/dashboard/suppressions?address=nobody'), {
     status: 422,
-    html: /address must be an email address/
+    html: /Address must be an email address/
   })
   t.match(await visitor.post('/dashboard/suppressions', { address: '"><b>x' }), {
     status: 422,
@@ -126,7 +126,7 @@ t.test('a typing error erases nothing', async t => {
   t.match(slip, { status: 422, html: /This must be the same address/ })
   t.match(await visitor.post('/dashboard/erasures', { address: 'ada', confirmation: 'ada' }), {
     status: 422,
-    html: /address must be an email address/
+    html: /Address must be an email address/
   })
   const { html } = await visitor.get('/dashboard/erasures')
   const id = /era_[0-9a-z]+/.exec(html)![0]

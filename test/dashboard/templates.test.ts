@@ -74,9 +74,9 @@ t.test('a template is written, previewed while typing, saved, sent, and arrives'
   )
 
   await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1>\n{{#note}}<p>never closed')
-  await page.getByText('html must be valid Mustache. Line 2: {{#note}} is never closed.').waitFor()
+  await page.getByText('HTML must be valid Mustache. Line 2: {{#note}} is never closed.').waitFor()
   await page.getByRole('button', { name: 'Create template' }).click()
-  await page.getByRole('alert').getByText('html must be valid Mustache. Line 2').waitFor()
+  await page.getByRole('alert').getByText('HTML must be valid Mustache. Line 2').waitFor()
   t.equal(await page.getByLabel('Subject').inputValue(), 'Order {{order}}', 'what was typed is still there')
   t.equal(await page.getByLabel('Name of order').inputValue(), 'order')
 
@@ -222,7 +222,7 @@ t.test('a preview names what it cannot show, and shows the rest', async t => {
     (await visitor.post('/dashboard/templates/preview', { samples: '{}', ...fields })).html
   t.match(await preview({}), 'The preview appears here while you type')
   const big = await preview({ html: 'x'.repeat(300_000), text: 'still here' })
-  t.match(big, 'html must be at most 256 kB.')
+  t.match(big, 'HTML must be at most 256 kB.')
   t.match(big, 'still here')
   t.notMatch(big, '<iframe')
   const endless = await preview({
@@ -233,7 +233,7 @@ t.test('a preview names what it cannot show, and shows the rest', async t => {
   t.match(await preview({ html: 'x', layout_id: 'tpl_none' }), 'The layout tpl_none does not exist')
   t.match(await preview({ html: 'x', samples: '[]' }), 'Sample variables must be a JSON object')
   const typed = { html: '{{n}}', 'variables.0.name': 'n', 'variables.0.type': 'number' }
-  t.match(await preview({ ...typed, samples: '{"n":"seven"}' }), 'Sample variables: variables.n must be a number.')
+  t.match(await preview({ ...typed, samples: '{"n":"seven"}' }), 'Sample variables: Variable n must be a number.')
   t.equal((await visitor.post('/dashboard/templates/preview', { csrf: 'x', html: 'x' })).status, 403)
 })
 
@@ -312,9 +312,9 @@ t.test('faults come back with the form', async t => {
   }
   const bad = await visitor.post(`/dashboard/templates/${id}`, fields)
   t.equal(bad.status, 422)
-  t.match(bad.html, 'name must have at most 200 characters.')
-  t.match(bad.html, /id="variable-0-fault">name must have 1 to 100 letters/)
-  t.match(bad.html, 'html must be valid Mustache. Line 1: {{/a}} closes nothing.')
+  t.match(bad.html, 'Name must have at most 200 characters.')
+  t.match(bad.html, /id="variable-0-fault">Variable \(entry 1\) name must have 1 to 100 letters/)
+  t.match(bad.html, 'HTML must be valid Mustache. Line 1: {{/a}} closes nothing.')
   t.match(bad.html, /name="variables\.1\.name" value="late"/)
   const json = await visitor.post(`/dashboard/templates/${id}`, { ...fields, 'variables.3.fallback': 'seven' })
   t.equal(

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { NOTHING } from '#projections/counts.ts'
 import { figuresOf } from '#projections/stats/records.ts'
-import { BOUNCES, COMPLAINTS, rateState, lagState } from '#src/servers/dashboard/thresholds.ts'
+import { BOUNCES, COMPLAINTS, rateState, lagState } from '#src/operations/thresholds.ts'
 import type { Concern } from '#src/servers/dashboard/pages/concerns.ts'
 import { zonesOf } from '#src/servers/dashboard/pages/domain-records.ts'
 import { shown } from '#src/servers/dashboard/pages/overview-concerns.ts'

@@ -9,15 +9,15 @@ export interface Certificate {
   cert: string
 }
 
-/** An authority that nobody else trusts, and certificates of its for the names given. */
-export function createAuthority (): { ca: string, certify(...names: string[]): Certificate } {
+/** An authority that nobody else trusts, and certificates of its for the names given, valid for `days`. */
+export function createAuthority (days = 2): { ca: string, certify(...names: string[]): Certificate } {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-ca-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const at = (name: string) => join(folder, name)
   const key = (
     name: string
   ) => ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', at(`${name}.key`)]
-  openssl('req', '-x509', ...key('ca'), '-out', at('ca.pem'), '-days', '2', '-subj', '/CN=Test authority')
+  openssl('req', '-x509', ...key('ca'), '-out', at('ca.pem'), '-days', String(days), '-subj', '/CN=Test authority')
   let count = 0
   return {
     ca: readFileSync(at('ca.pem'), 'utf8'),
@@ -37,7 +37,7 @@ export function createAuthority (): { ca: string, certify(...names: string[]): C
         '-set_serial',
         String(count),
         '-days',
-        '2',
+        String(days),
         '-extfile',
         at(`${name}.ext`),
         '-out',

@@ -44,7 +44,7 @@ export function cookieOf ({ headers }: Shown): string | null {
 
 /** The token of the forms on a page. */
 export function csrfIn (html: string): string | null {
-  return /name="csrf" value="([0-9a-f]{64})"/.exec(html)?.[1] ?? null
+  return /name="csrf" value="([\w-]{86})"/.exec(html)?.[1] ?? null
 }
 
 interface Knock {

@@ -1,14 +1,19 @@
 import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { atExit } from './at-exit.ts'
 import { COMPILED } from './compiled.ts'
 
-/** Runs the program as an operator would, with nothing of ours in its environment but `env`; resolves to what it
- *  printed and its exit code. */
+const BIN = fileURLToPath(new URL('../../src/bin.js', import.meta.url))
+
+/** Runs the program as an operator would, in the folder `cwd`, with nothing of ours in its environment but `env`;
+ *  resolves to what it printed and its exit code. */
 export async function jetpost (
   args: string[],
-  env: Record<string, string>
+  env: Record<string, string>,
+  cwd?: string
 ): Promise<{ code: number | null, out: string, err: string }> {
-  const child = spawn(process.execPath, ['src/bin.js', ...args], {
+  const child = spawn(process.execPath, [BIN, ...args], {
+    cwd,
     env: { PATH: process.env.PATH, ...COMPILED, ...env },
     stdio: ['ignore', 'pipe', 'pipe']
   })

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { settings, type Config } from '#src/base/config.ts'
+import { settings, type Config } from '#src/base/settings.ts'
 
 export const PAGE = join(import.meta.dirname, '..', '..', 'docs', 'settings.md')
 
-const HEAD = `<!-- Generated from src/base/config.ts by \`npm run docs\`: change the settings there. -->
+const HEAD = `<!-- Generated from src/base/settings.ts by \`npm run docs\`: change the settings there. -->
 
 # Settings
 
@@ -29,6 +29,7 @@ const GROUPS: Array<[title: string, names: Array<keyof Config>]> = [
   ['Outgoing mail', ['smtpUrl', 'smtpConnections', 'hostname', 'mxPort', 'mxAllowPrivate', 'dns']],
   ['Mail that comes back', ['bounceDomain', 'inboundPort', 'inboundHost', 'tlsCert', 'tlsKey']],
   ['Accounts, domains and webhooks', ['apiKey', 'domains', 'requireVerifiedDomains', 'webhookAllowPrivate']],
+  ['Alerts', ['alertTo', 'alertFrom', 'alertUrl', 'alertSecret']],
   ['Embedded servers', ['natsBin', 'natsPort', 'postgresPort', 'catcherPort']]
 ]
 

@@ -16,14 +16,18 @@ export interface LiveLine {
 }
 
 /** Resolves once the answer has begun, whatever it is. */
-export async function openLine ({ url }: Pick<TestApp, 'url'>, cookie: string): Promise<LiveLine> {
+export async function openLine (
+  { url }: Pick<TestApp, 'url'>,
+  cookie: string,
+  path = '/dashboard/live'
+): Promise<LiveLine> {
   const { hostname, port, host } = new URL(url)
   let text = ''
   let over = false
   const socket: Socket = connect(
     Number(port),
     hostname,
-    () => socket.write(`GET /dashboard/live HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\n\r\n`)
+    () => socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\n\r\n`)
   )
   socket.setEncoding('utf8').on('data', chunk => {
     text += String(chunk)

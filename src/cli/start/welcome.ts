@@ -39,7 +39,7 @@ export function welcomeLines (app: App, config: Config, stream: NodeJS.WriteStre
 }
 
 /** By http nobody would stay signed in to what is for https. */
-export function dashboardUrl ({ url }: App, { publicUrl }: Config): string {
+export function dashboardUrl ({ url }: Pick<App, 'url'>, { publicUrl }: Pick<Config, 'publicUrl'>): string {
   return publicUrl.startsWith('https:') ? publicUrl : url
 }
 

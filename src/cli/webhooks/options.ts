@@ -1,12 +1,12 @@
 import type { Asker, Services } from '#src/actions/services.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { readConfig } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { createPool, isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import type { readArgs } from '../command.ts'
 import { withServices, knownAccount } from '../open-services.ts'
+import { nothingRuns, readSettings } from '../settings.ts'
 
 const text = { type: 'string' } as const
 const flag = { type: 'boolean', default: false } as const
@@ -55,10 +55,10 @@ export async function withAsker<T> (
 
 /** With the projections: DATABASE_URL, or the PostgreSQL of the Jetpost that runs on the data folder. */
 export async function withPostgres<T> (use: (pool: Pool) => Promise<T>): Promise<T> {
-  const config = readConfig(process.env)
+  const { config } = await readSettings('DATABASE_URL')
   const url = config.databaseUrl ?? readServers(config.dataDir)?.postgres ?? null
   if (url === null) {
-    throw new Complaint(`No Jetpost runs on the data folder ${config.dataDir}: start it there, or set DATABASE_URL.`)
+    throw new Complaint(`${nothingRuns(config)}, or set DATABASE_URL.`)
   }
   const pool = createPool(url, createLog('silent'))
   try {

@@ -8,12 +8,13 @@ import { Html, html } from '#src/base/html.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { accessRoutes } from './access.ts'
 import { assetRoutes } from './assets.ts'
+import { compressed } from './compress.ts'
 import { sessionCookies, type SessionCookies } from './cookies.ts'
 import { csrfOf, formOf, isCsrf, isForeign, isOwnUrl } from './csrf.ts'
 import type { DashboardContext } from './dashboard-context.ts'
 import { errorPageOf } from './error-pages.ts'
 import { pageFor, plainPage, reloadFromHere } from './layout.ts'
-import { LiveStreams } from './live.ts'
+import { LiveStreams, type SeenSequences } from './live.ts'
 import { framed } from './mail-frame.ts'
 import { ALL_PAGES } from './pages.ts'
 import { PageNotFound, type Handler, type PageResult, type Pages, type Visit } from './visit.ts'
@@ -76,10 +77,13 @@ export async function dashboardContext (
 class Dashboard {
   private readonly context: DashboardContext
   private readonly cookies: SessionCookies
+  private readonly streams: LiveStreams
 
   constructor (context: DashboardContext, cookies: SessionCookies) {
+    const { services, reads, log } = context
     this.context = context
     this.cookies = cookies
+    this.streams = new LiveStreams(services.factLog.bus, reads.checkpoints, log)
   }
 
   addHooks (app: FastifyInstance): void {
@@ -103,9 +107,8 @@ class Dashboard {
   }
 
   addLiveRoute (app: FastifyInstance): void {
-    const { services, reads, log } = this.context
-    const streams = new LiveStreams(services.factLog.bus, reads.checkpoints, log)
-    app.addHook('preClose', async () => await streams.stop())
+    const { services } = this.context
+    app.addHook('preClose', async () => await this.streams.stop())
     app.get('/live', async (request, reply) => {
       const { session: { id }, key } = request.visitor!
       const isSignedIn = () => {
@@ -115,7 +118,7 @@ class Dashboard {
           isOpen(session, keys.get(key.id), session.hash, services.factLog.clock.nowMs())
       }
       return await reply.type('text/event-stream').header('x-accel-buffering', 'no').send(
-        streams.open(key.account, reply.raw, isSignedIn)
+        this.streams.open(key.account, reply.raw, isSignedIn, seenIn(new URL(request.url, 'http://here').searchParams))
       )
     })
   }
@@ -143,25 +146,33 @@ class Dashboard {
     const visit = this.visitOf(request)
     // No id is like these, and in the path of an API request they would lead elsewhere.
     if (Object.values(visit.params).some(part => /^\.{0,2}$/.test(part))) throw new PageNotFound()
+    // Before the page reads anything.
+    const reading = request.method === 'GET' ? this.streams.sequences() : Promise.resolve({})
     const result = await handler(visit)
+    const seen = await reading
     if ('send' in result) return result.send(reply)
     if ('to' in result) {
       if (result.notice !== undefined) this.cookies.setNotice(reply, result.notice)
       return await reply.redirect(result.to, 303)
     }
-    return this.show(reply, request, visit, result)
+    return await this.show(reply, request, visit, { ...result, seen })
   }
 
-  private show (
+  private async show (
     reply: FastifyReply,
     request: FastifyRequest,
     visit: Visit,
-    { page, title, section, status = 200, assets = [] }: Extract<PageResult, { page: Html }>
-  ): FastifyReply {
+    { page, title, section, status = 200, assets = [], seen = {} }: Extract<PageResult, { page: Html }> & {
+      seen?: SeenSequences
+    }
+  ): Promise<FastifyReply> {
     // A part that htmx fetches shows no notice, so it must not take it from the page that does.
     const notice = request.headers['hx-request'] === 'true' ? null : this.cookies.takeNotice(request, reply)
     const hasMailbox = this.context.mailbox !== null && visit.isOperator
-    return send(reply.code(status), pageFor(visit, { title, section, notice, assets, hasMailbox }, page))
+    const { text } = pageFor(visit, { title, section, notice, assets, hasMailbox, seen }, page)
+    const zipped = await compressed(request, text)
+    reply.code(status).type(HTML).header('vary', 'accept-encoding')
+    return await (zipped === null ? reply.send(text) : reply.header('content-encoding', 'gzip').send(zipped))
   }
 
   private visitOf (request: FastifyRequest): Visit {
@@ -204,7 +215,7 @@ class Dashboard {
     }
     const back = request.method === 'GET' ? '/dashboard' : this.refererOf(request)
     const page = html`<h1>${title}</h1><p>${text}</p><p><a class="button" href="${back}">Go back</a></p>`
-    return this.show(reply, request, this.visitOf(request), { page, title, section: null, status })
+    return await this.show(reply, request, this.visitOf(request), { page, title, section: null, status })
   }
 
   /** After signing in, the visitor gets the requested page. */
@@ -241,6 +252,12 @@ class Dashboard {
   }
 }
 
+/** The place in the log that the page names. */
+function seenIn (query: URLSearchParams): SeenSequences {
+  const known = (['emails', 'deliveries'] as const).filter(topic => /^\d{1,15}$/.test(query.get(topic) ?? ''))
+  return Object.fromEntries(known.map(topic => [topic, Number(query.get(topic))]))
+}
+
 const FORM_EXPIRED = plainPage(
   'Form expired',
   html`<h1>Form expired</h1>
@@ -257,6 +274,8 @@ function parseForms (app: FastifyInstance): void {
   )
 }
 
+const HTML = 'text/html; charset=utf-8'
+
 function send (reply: FastifyReply, page: Html): FastifyReply {
-  return reply.type('text/html; charset=utf-8').send(page.text)
+  return reply.type(HTML).send(page.text)
 }

@@ -1,21 +1,35 @@
-import { timingSafeEqual } from 'node:crypto'
+import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import type { SessionEntry } from '#streams/directory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 
-/** The token of a session's forms. It follows from what only the browser's secret and the log lead to. */
-export function csrfOf ({ hash }: Pick<SessionEntry, 'hash'>): string {
-  return sha256Hex(`form ${hash}`)
+const TOKEN_BYTES = 32
+
+/** The token of a session's forms, masked: another text in each page, so that the size of a compressed page tells
+ *  nothing of it. Source: BREACH, breachattack.com. */
+export function csrfOf (session: Pick<SessionEntry, 'hash'>): string {
+  const mask = randomBytes(TOKEN_BYTES)
+  return Buffer.concat([mask, xor(tokenOf(session), mask)]).toString('base64url')
+}
+
+/** It follows from what only the browser's secret and the log lead to. */
+function tokenOf ({ hash }: Pick<SessionEntry, 'hash'>): Buffer {
+  return Buffer.from(sha256Hex(`form ${hash}`), 'hex')
+}
+
+function xor (one: Buffer, other: Buffer): Buffer {
+  return Buffer.from(one.map((byte, i) => byte ^ other[i]!))
 }
 
 /** Accepts the token of the previous secret as well, for pages that were open when it was replaced. */
 export function isCsrf ({ hash, previousHash }: SessionEntry, given: string): boolean {
-  const text = Buffer.from(given)
-  return [hash, ...(previousHash === null ? [] : [previousHash])].some(known => {
-    const expected = Buffer.from(csrfOf({ hash: known }))
-    return expected.length === text.length && timingSafeEqual(expected, text)
-  })
+  const bytes = Buffer.from(given, 'base64url')
+  if (bytes.length !== 2 * TOKEN_BYTES) return false
+  const token = xor(bytes.subarray(TOKEN_BYTES), bytes.subarray(0, TOKEN_BYTES))
+  return [hash, ...(previousHash === null ? [] : [previousHash])].some(known =>
+    timingSafeEqual(tokenOf({ hash: known }), token)
+  )
 }
 
 /** Whether another site made the request. Browsers without Sec-Fetch-Site are judged by Origin. Source:

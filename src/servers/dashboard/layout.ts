@@ -1,5 +1,6 @@
 import { Html, html, type Value } from '#src/base/html.ts'
 import { assetUrl, type AssetName } from './assets.ts'
+import type { SeenSequences } from './live.ts'
 import { actionButton } from './parts.ts'
 import type { MenuItem, Visit } from './visit.ts'
 
@@ -32,10 +33,16 @@ export interface PageFrame {
   assets: AssetName[]
   /** The menu has Mailbox. */
   hasMailbox: boolean
+  /** How far the log was when the page was read. */
+  seen: SeenSequences
 }
 
 /** A page for somebody who is signed in. */
-export function pageFor (visit: Visit, { title, section, notice, assets, hasMailbox }: PageFrame, body: Html): Html {
+export function pageFor (
+  visit: Visit,
+  { title, section, notice, assets, hasMailbox, seen }: PageFrame,
+  body: Html
+): Html {
   const items = [
     ...MENU,
     ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
@@ -46,7 +53,11 @@ export function pageFor (visit: Visit, { title, section, notice, assets, hasMail
   )
   return documentOf(
     title,
-    html` data-live="/dashboard/live"`,
+    html` data-live="/dashboard/live?${
+      new URLSearchParams(
+        Object.entries(seen).map(([topic, seq]): [string, string] => [topic, String(seq)])
+      ).toString()
+    }"`,
     html`
 <a class="skip" href="#main">Skip to content</a>
 <header class="side">

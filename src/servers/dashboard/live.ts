@@ -8,6 +8,7 @@ import type { Log } from '#src/base/log.ts'
 import { coalesce } from '#src/base/coalesce.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createChangeNotifier } from '#src/nats/change-notifier.ts'
+import { lastSequence } from '#src/nats/get.ts'
 import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { FormRefused } from './visit.ts'
 import type { LiveTopic } from './parts.ts'
@@ -21,12 +22,17 @@ const TOPICS = Object.keys(SOURCES) as LiveTopic[]
 /** At least so long between two events of a stream. */
 const EVENT_INTERVAL_MS = 1000
 const HEARTBEAT_MS = 15_000
+/** No page waits longer to learn how far the log is. */
+const SEQUENCE_MS = 500
 /** A page that hears of a change reads the projection, which should have it by then. */
 const CATCH_UP_MS = 2000
 /** How often each stream's session and reader are checked. */
 const CHECK_INTERVAL_MS = 250
 const ACCOUNT_MAX = 50
 const PROCESS_MAX = 500
+
+/** How far the streams of the topics were when a page was read; a topic that is left out is not known. */
+export type SeenSequences = Partial<Record<LiveTopic, number>>
 
 interface LiveStream {
   account: string
@@ -39,6 +45,7 @@ interface LiveStream {
 
 /** Server-sent events for open pages: which topic has changed in their account. Pages then fetch themselves. */
 export class LiveStreams {
+  private readonly bus: Bus
   private readonly notifiers
   /** One wait for all streams that a change wakes. */
   private readonly catchUp: Record<LiveTopic, () => Promise<void>>
@@ -47,6 +54,7 @@ export class LiveStreams {
   private isStopped = false
 
   constructor (bus: Bus, checkpoints: Checkpoints, log: Log) {
+    this.bus = bus
     this.notifiers = TOPICS.map(topic => ({ topic, notifier: createChangeNotifier(bus, SOURCES[topic], log) }))
     this.catchUp = Object.fromEntries(
       TOPICS.map(
@@ -55,8 +63,18 @@ export class LiveStreams {
     ) as Record<LiveTopic, () => Promise<void>>
   }
 
-  /** Ends once `isSignedIn` is false or the browser closes `socket`. Throws FormRefused when there are too many. */
-  open (account: string, socket: Writable, isSignedIn: () => boolean): Readable {
+  /** Of a page that is read from now on: reads show all that is in the log by then. */
+  async sequences (): Promise<SeenSequences> {
+    const found = await Promise.all(TOPICS.map(async topic => {
+      const last = await this.last(topic)
+      return last === null ? [] : [[topic, last] as const]
+    }))
+    return Object.fromEntries(found.flat())
+  }
+
+  /** Ends once `isSignedIn` is false or the browser closes `socket`. A page that has seen all there is learns of
+   *  nothing at first: it would fetch itself for the second time. Throws FormRefused when there are too many. */
+  open (account: string, socket: Writable, isSignedIn: () => boolean, seen: SeenSequences = {}): Readable {
     const own = [...this.streams].filter(stream => stream.account === account).length
     if (this.isStopped || own >= ACCOUNT_MAX || this.streams.size >= PROCESS_MAX) {
       throw new FormRefused('Too many pages of the dashboard are open at the same time.')
@@ -64,7 +82,7 @@ export class LiveStreams {
     if (socket.destroyed) return Readable.from([])
     const ending = new AbortController()
     const stream: LiveStream = { account, isSignedIn, socket, pending: new Set(), wake: () => {}, ending }
-    this.add(stream)
+    this.add(stream, seen)
     return Readable.from(this.eventsOf(stream), { objectMode: false, highWaterMark: 0 })
   }
 
@@ -76,16 +94,26 @@ export class LiveStreams {
     await Promise.all(this.notifiers.map(async ({ notifier }) => await notifier.stop()))
   }
 
-  private add (stream: LiveStream): void {
+  private add (stream: LiveStream, seen: SeenSequences): void {
     const { account, socket, pending, ending } = stream
     if (this.streams.size === 0) this.timer = setInterval(() => this.checkAll(), CHECK_INTERVAL_MS)
     this.streams.add(stream)
-    const removers = this.notifiers.map(({ topic, notifier }) =>
-      notifier.listen(account, () => {
+    const removers = this.notifiers.map(({ topic, notifier }) => {
+      const tell = () => {
         pending.add(topic)
         stream.wake()
+      }
+      // The first time it only says that nothing more is missed.
+      let isFirst = true
+      return notifier.listen(account, () => {
+        const before = isFirst ? seen[topic] : undefined
+        isFirst = false
+        if (before === undefined) return tell()
+        void this.last(topic).then(last => {
+          if (last === null || last > before) tell()
+        })
       })
-    )
+    })
     ending.signal.addEventListener('abort', () => stream.wake())
     socket.once('close', () => {
       this.streams.delete(stream)
@@ -93,6 +121,11 @@ export class LiveStreams {
       for (const remove of removers) remove()
       if (this.streams.size === 0) clearInterval(this.timer)
     })
+  }
+
+  /** null = NATS does not say. */
+  private async last (topic: LiveTopic): Promise<number | null> {
+    return await lastSequence(this.bus, SOURCES[topic].stream, SEQUENCE_MS).catch(() => null)
   }
 
   private checkAll (): void {

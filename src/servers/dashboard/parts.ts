@@ -1,7 +1,11 @@
+import { UNITS } from '#src/base/figures.ts'
 import { JetpostError } from '#src/client/client.ts'
 import { Html, html, type Value } from '#src/base/html.ts'
 import { sha256Hex } from '#src/base/secret.ts'
+import { formText } from './form-texts.ts'
 import type { Visit } from './visit.ts'
+
+export { counted, duration, number, percent } from '#src/base/figures.ts'
 
 const NONE = new Html('')
 
@@ -18,8 +22,6 @@ export function exact (iso: string): string {
   return `${day} ${clock} UTC`
 }
 
-const UNITS: Array<[unit: string, ms: number]> = [['d', 86_400_000], ['h', 3_600_000], ['min', 60_000], ['s', 1000]]
-
 /** app.js writes it the same way. */
 function distance (ms: number): string {
   const away = Math.abs(ms)
@@ -27,16 +29,6 @@ function distance (ms: number): string {
   const count = Math.floor(away / size)
   if (unit === 's' && count < 5) return 'now'
   return ms < 0 ? `${count} ${unit} ago` : `in ${count} ${unit}`
-}
-
-/** A length of time: `270 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `30 d`. */
-export function duration (ms: number): string {
-  if (ms < 1000) return `${Math.floor(ms)} ms`
-  if (ms < 60_000) return `${Math.floor(ms / 100) / 10} s`
-  const from = UNITS.findIndex(([, unitMs]) => ms >= unitMs)
-  const [[big, bigMs], [small, smallMs]] = [UNITS[from]!, UNITS[from + 1]!]
-  const rest = Math.floor(ms % bigMs / smallMs)
-  return `${Math.floor(ms / bigMs)} ${big}${rest === 0 ? '' : ` ${rest} ${small}`}`
 }
 
 /** The colour of a state. */
@@ -294,8 +286,8 @@ export function faultsIn (error: unknown): Faults {
     details.filter(({ field }) => field === name || field.startsWith(`${name}.`) || field.startsWith(`${name}[`))
   const forbidden = status === 403 ? 'The key you signed in with may not do this.' : message
   return {
-    of: name => within(name).map(({ message: text }) => text).join(' ') || null,
-    summary: details.length === 0 ? forbidden : details.map(({ message: text }) => text).join(' ')
+    of: name => within(name).map(formText).join(' ') || null,
+    summary: details.length === 0 ? forbidden : details.map(formText).join(' ')
   }
 }
 
@@ -362,20 +354,6 @@ export function heading (title: Value, actions: Value = null, above: Value = nul
   return html`<div class="head"><div>${
     above !== null && html`<p class="above">${above}</p>`
   }<h1>${title}</h1></div>${beside}</div>`
-}
-
-export function number (value: number): string {
-  return value.toLocaleString('en-GB')
-}
-
-/** `1 fact`, `3,000 facts`. */
-export function counted (count: number, one: string, many = `${one}s`): string {
-  return `${number(count)} ${count === 1 ? one : many}`
-}
-
-/** `0.0312` → `3.12 %`. */
-export function percent (rate: number | null): string {
-  return rate === null ? '–' : `${(rate * 100).toFixed(rate > 0 && rate < 0.01 ? 2 : 1)} %`
 }
 
 /** Links to the parts of a page. */

@@ -12,6 +12,8 @@ export interface Gauges {
   projectionLag(): Record<string, { facts: number, seconds: number }>
   /** Facts a projection could not write, by projection. */
   projectionDeadLetters(): Record<string, number>
+  /** Alerts that are not over, by kind. */
+  alertsOpen(): Record<string, number>
 }
 
 export interface Metrics {
@@ -23,6 +25,8 @@ export interface Metrics {
   webhookAttempt(result: string, seconds: number): void
   /** An inbound mail: how it was classified, and what it led to. */
   inboundMail(kind: string, outcome: string): void
+  /** The end of a try to tell an alert: told, failed, given_up. */
+  alertNotice(channel: string, result: string): void
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60]
@@ -31,45 +35,20 @@ export function createMetrics (): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const registers = [registry]
-  const requests = new Histogram({
-    name: 'jetpost_http_request_seconds',
-    help: 'HTTP requests by route and status',
-    labelNames: ['route', 'status'],
-    buckets: SECONDS,
-    registers
-  })
-  const smtp = new Histogram({
-    name: 'jetpost_smtp_attempt_seconds',
-    help: 'SMTP transactions by result',
-    labelNames: ['result'],
-    buckets: SECONDS,
-    registers
-  })
-  const smtpTotal = new Counter({
-    name: 'jetpost_smtp_attempts_total',
-    help: 'SMTP transactions by result',
-    labelNames: ['result'],
-    registers
-  })
-  const failures = new Counter({
-    name: 'jetpost_smtp_failures_total',
-    help: 'Deferrals, bounces and failures by class',
-    labelNames: ['result', 'class'],
-    registers
-  })
-  const webhooks = new Histogram({
-    name: 'jetpost_webhook_attempt_seconds',
-    help: 'Webhook requests by result',
-    labelNames: ['result'],
-    buckets: SECONDS,
-    registers
-  })
-  const inbound = new Counter({
-    name: 'jetpost_inbound_mails_total',
-    help: 'Inbound mails by kind and outcome',
-    labelNames: ['kind', 'outcome'],
-    registers
-  })
+  const counter = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
+    new Counter({ name, help, labelNames, registers })
+  const histogram = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
+    new Histogram({ name, help, labelNames, buckets: SECONDS, registers })
+  const requests = histogram('jetpost_http_request_seconds', 'HTTP requests by route and status', ['route', 'status'])
+  const smtp = histogram('jetpost_smtp_attempt_seconds', 'SMTP transactions by result', ['result'])
+  const smtpTotal = counter('jetpost_smtp_attempts_total', 'SMTP transactions by result', ['result'])
+  const failures = counter('jetpost_smtp_failures_total', 'Deferrals, bounces and failures by class', [
+    'result',
+    'class'
+  ])
+  const webhooks = histogram('jetpost_webhook_attempt_seconds', 'Webhook requests by result', ['result'])
+  const inbound = counter('jetpost_inbound_mails_total', 'Inbound mails by kind and outcome', ['kind', 'outcome'])
+  const notices = counter('jetpost_alert_notices_total', 'Alert notices by channel and result', ['channel', 'result'])
   return {
     registry,
     request: (route, status, seconds) => requests.observe({ route, status }, seconds),
@@ -79,7 +58,8 @@ export function createMetrics (): Metrics {
       if (result !== 'delivered') failures.inc({ result, class: why })
     },
     webhookAttempt: (result, seconds) => webhooks.observe({ result }, seconds),
-    inboundMail: (kind, outcome) => inbound.inc({ kind, outcome })
+    inboundMail: (kind, outcome) => inbound.inc({ kind, outcome }),
+    alertNotice: (channel, result) => notices.inc({ channel, result })
   }
 }
 
@@ -102,6 +82,7 @@ export function watchGauges (metrics: Metrics, gauges: Gauges): void {
     'projection',
     gauges.projectionDeadLetters
   )
+  gauge('jetpost_alerts_open', 'Alerts that are not over', 'kind', gauges.alertsOpen)
   gauge('jetpost_smtp_in_flight', 'SMTP transactions under way', null, () => ({ '': gauges.smtpInFlight() }))
   gauge(
     'jetpost_limits_inexact',

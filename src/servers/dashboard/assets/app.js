@@ -2,6 +2,14 @@
 // without it.
 ;(() => {
   'use strict'
+  // uPlot hands the browser's language to Intl as it loads, which refuses one that is no language tag, such as
+  // `en-US@posix`: then no chart is drawn.
+  try {
+    Intl.getCanonicalLocales(navigator.language)
+  } catch {
+    Object.defineProperty(navigator, 'language', { value: 'en-GB', configurable: true })
+  }
+
   const UNITS = [['d', 86_400_000], ['h', 3_600_000], ['min', 60_000], ['s', 1000]]
   const TOPICS = ['emails', 'deliveries']
 
@@ -27,6 +35,33 @@
     beforeAttributeUpdated: (name, element) => name !== 'open' || element.localName !== 'details',
     beforeNodeMorphed: node => node.dataset?.own === undefined
   })
+
+  /** Where the pointer is; null = not over the page, or it is a finger. */
+  let pointer = null
+  addEventListener('pointermove', ({ clientX, clientY, pointerType }) => {
+    pointer = pointerType === 'mouse' ? { x: clientX, y: clientY } : null
+  }, { passive: true })
+  document.documentElement.addEventListener('pointerleave', () => {
+    pointer = null
+  })
+
+  // New rows come above those that are there: what is under the pointer stays there, or a click would meet another row.
+  let held = null
+  addEventListener('htmx:beforeSwap', ({ detail }) => {
+    const row = pointer === null ? null : document.elementFromPoint(pointer.x, pointer.y)?.closest('tr[id], li[id]')
+    held = row && detail.target.contains(row) ? { id: row.id, top: row.getBoundingClientRect().top } : null
+  })
+  addEventListener('htmx:afterSwap', () => {
+    const row = held === null ? null : document.getElementById(held.id)
+    if (row === null) return
+    const down = row.getBoundingClientRect().top - held.top
+    const end = document.documentElement
+    const missing = Math.ceil(down - (end.scrollHeight - end.clientHeight - scrollY))
+    // A page that ends too early to be scrolled gets so much longer.
+    if (missing > 0) document.body.style.paddingBottom = `${spare() + missing}px`
+    scrollBy(0, down)
+  })
+  const spare = () => Number.parseFloat(document.body.style.paddingBottom) || 0
 
   const refresh = topic => document.body.dispatchEvent(new CustomEvent(`live-${topic}`))
   /** A confirmation is open, or a form is on its way: the page refreshes afterwards. */

@@ -69,6 +69,9 @@ ${sentences !== '' && html`<p>${sentences}</p>`}${reply !== null && html`<p clas
 <p class="hint">${clock}${sinceMs > 0 && ` · after ${duration(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
 }
 
+/** What the mail catcher answers, also for test keys and addresses of the sandbox: for the sender it is a relay. */
+const CAUGHT = /\bcaught as msg_[0-9a-z]{26}\b/
+
 function textOf (entry: EmailEvent, email: Email): TimelineText {
   const { type, host, next_attempt_at: next, scheduled_at: at } = entry
   const nextAttempt = next == null ? null : `Next attempt at ${exact(next)}.`
@@ -78,10 +81,13 @@ function textOf (entry: EmailEvent, email: Email): TimelineText {
     case 'email.attempted':
       return { tone: '', title: `Attempt ${entry.attempt} started` }
     case 'email.delivered':
+      if (CAUGHT.test(entry.response ?? '')) {
+        return { tone: 'good', title: 'Caught', more: ['The built-in mail catcher keeps it. Nobody else gets it.'] }
+      }
       return {
         tone: 'good',
         title: withHost('Delivered to', host) ?? 'Delivered',
-        more: [entry.via === 'relay' ? 'The relay accepted it and passes it on.' : null]
+        more: [entry.via === 'relay' && entry.response != null ? 'The relay accepted it and passes it on.' : null]
       }
     case 'email.deferred':
       if (entry.untried === true) return { tone: 'warn', title: 'Deferred', more: [entry.error ?? null, nextAttempt] }

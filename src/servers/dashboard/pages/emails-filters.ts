@@ -125,7 +125,7 @@ export function filterForm ({ typed, count }: EmailListFilters, faults: Faults):
   const isUsed = NAMES.some(name => !FIRST.includes(name) && typed[name] !== '')
   return html`<form method="get" action="/dashboard/emails" role="search" aria-label="Emails">
 <div class="filters"><div class="grow field">${
-    line('q', { type: 'search', placeholder: 'Subject, sender or recipient' })
+    line('q', { type: 'search', placeholder: 'Subject, sender, recipient or id' })
   }</div>
 ${choice('status', EmailStatus.anyOf.map(({ const: state }) => state))}${choice('event', [...EVENT_TYPES])}
 <button class="primary">Search</button>${count > 0 && html`<a class="button" href="/dashboard/emails">Clear</a>`}</div>

@@ -16,6 +16,7 @@ import {
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages, Visit } from '../visit.ts'
+import { pageById } from '../find-by-id.ts'
 import { emailActions } from './email-actions.ts'
 import { emailContentPages } from './email-content.ts'
 import { newEmailPages } from './email-new.ts'
@@ -31,6 +32,8 @@ export function emailsPages (pages: Pages, context: DashboardContext): void {
   pages.get('/emails', async visit => {
     const tidy = withoutBlanks(visit.url, visit.query)
     if (tidy !== null) return { to: tidy }
+    const byId = await pageById(visit, context, visit.query.get('q')?.trim() ?? '')
+    if (byId !== null) return { to: byId }
     const filters = readFilters(visit.query)
     const { found, faults } = await find(visit, filters)
     const newLink = html`<a class="button primary" href="/dashboard/emails/new">Send an email</a>`

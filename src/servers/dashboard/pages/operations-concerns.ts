@@ -1,12 +1,12 @@
-import { lagState } from '../thresholds.ts'
 import type { ConsumerStatus, StreamStatus } from '#src/nats/status.ts'
 import type { OperationsService } from '#src/operations/operations.ts'
 import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
-import { counted, duration, sentence } from '../parts.ts'
+import { sentence } from '../parts.ts'
 import { worstFirst, type Concern } from './concerns.ts'
 import { tabName, type OperationsTab } from './operations-parts.ts'
-import { alarmsIn } from './operations-reputation.ts'
-import { consumerState } from './operations-streams.ts'
+import { projectionAlarms } from '#src/operations/projection-alarms.ts'
+import { alarmsIn } from '#src/operations/reputation.ts'
+import { consumerState } from '#src/operations/consumer-state.ts'
 
 /** Everything of the installation that needs attention, the worst first: for operators alone. */
 export async function concernsIn (operations: OperationsService, checks = operations.checks()): Promise<Concern[]> {
@@ -63,17 +63,8 @@ function ofConsumer (consumer: ConsumerStatus): Concern[] {
   return [concern(state === 'stalled' ? 'bad' : 'warn', '/streams', `Consumer ${consumer.name} is ${state}`, text)]
 }
 
-function ofProjection ({ name, lag, status }: ProjectionReport): Concern[] {
-  const concerns: Concern[] = []
-  if (lag !== null && lagState(lag) === 'behind') {
-    const why = `By ${counted(lag.facts, 'fact')} and ${duration(lag.seconds * 1000)}. ` +
-      'Emails are still sent; lists are out of date.'
-    concerns.push(concern('warn', '/projections', `Projection ${name} is behind the log`, why))
-  }
-  const deadLetters = status?.deadLetters ?? 0
-  if (deadLetters > 0) {
-    const what = `Projection ${name} has ${counted(deadLetters, 'dead-lettered fact')}`
-    concerns.push(concern('bad', '/dead-letters', what, 'It could not write them. Lists lack them; the log has them.'))
-  }
-  return concerns
+function ofProjection (report: ProjectionReport): Concern[] {
+  return projectionAlarms(report).map(({ kind, what, why }) =>
+    kind === 'dead_letters' ? concern('bad', '/dead-letters', what, why) : concern('warn', '/projections', what, why)
+  )
 }

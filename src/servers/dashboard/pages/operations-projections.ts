@@ -1,5 +1,5 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
-import { lagState } from '../thresholds.ts'
+import { lagState } from '#src/operations/thresholds.ts'
 import type { ProjectionReport, Rebuild } from '#src/operations/projection-monitor.ts'
 import { actionButton, badge, counted, number, refreshed, size, duration, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'

@@ -1,6 +1,6 @@
 import { html, type Html } from '#src/base/html.ts'
-import { BOUNCES, COMPLAINTS, rateState } from '../thresholds.ts'
-import type { RateReport, ReputationReport } from '#src/operations/operations.ts'
+import { bouncesIn, complaintsIn, type Share } from '#src/operations/reputation.ts'
+import { BOUNCES, COMPLAINTS, rateState } from '#src/operations/thresholds.ts'
 import { badge, empty, number, percent, table } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages } from '../visit.ts'
@@ -47,46 +47,10 @@ bounced or complained.</p>`
   }
 }
 
-/** A rate with its threshold: `part` bounces or complaints `of` so many emails. */
-interface Share {
-  part: number
-  of: number
-  rate: number | null
-  limit: typeof BOUNCES
-}
-
-const bouncesIn = ({ bounced, settled, bounceRate }: RateReport): Share => ({
-  part: bounced,
-  of: settled,
-  rate: bounceRate,
-  limit: BOUNCES
-})
-const complaintsIn = ({ complained, delivered, complaintRate }: RateReport): Share => ({
-  part: complained,
-  of: delivered,
-  rate: complaintRate,
-  limit: COMPLAINTS
-})
-
 function cell ({ part, of, rate, limit }: Share): Html {
   if (of === 0) return html`<span class="none">–</span>`
   const mark = { over: badge('too many', 'bad'), near: badge('watch', 'warn'), fine: null }[rateState(part, of, limit)]
   return html`${percent(rate)}<br><span class="hint">${number(part)} of ${number(of)}</span>${
     mark !== null && html`<br>${mark}`
   }`
-}
-
-/** Rates above their thresholds. */
-export function alarmsIn ({ domain, day, week }: ReputationReport): Array<{ what: string, why: string }> {
-  const alarm = (what: string, shareIn: (rate: RateReport) => Share) => {
-    const periods = [{ ...shareIn(day), when: '24 hours' }, { ...shareIn(week), when: '7 days' }]
-    const over = periods.find(({ part, of, limit }) => rateState(part, of, limit) === 'over')
-    if (over === undefined) return []
-    const { part, of, rate, limit, when } = over
-    return [{
-      what: `${percent(rate)} of emails from ${domain} ${what} in the last ${when}`,
-      why: `${number(part)} of ${number(of)}. ${limit.advice}`
-    }]
-  }
-  return [...alarm('bounced', bouncesIn), ...alarm('were marked as spam', complaintsIn)]
 }

@@ -1,6 +1,7 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { ConsumerStatus, StreamStatus } from '#src/nats/status.ts'
-import { badge, counted, number, refreshed, size, duration, table, time } from '../parts.ts'
+import { consumerState } from '#src/operations/consumer-state.ts'
+import { badge, number, refreshed, size, duration, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages } from '../visit.ts'
 import { operationsPage, problemBox } from './operations-parts.ts'
@@ -70,52 +71,6 @@ function replicasOf ({ replicas, replicasBehind, isInMemory }: StreamStatus): Ht
   return replicasBehind.length === 0
     ? html`${replicas}, ${where}`
     : html`${replicas}, ${where} ${badge('behind')}<br><span class="hint">${replicasBehind.join(', ')}</span>`
-}
-
-/** The state of a consumer in a word and a sentence. */
-interface ConsumerState {
-  state: 'idle' | 'working' | 'behind' | 'stalled'
-  text: string
-}
-
-/** More than a busy moment leaves pending. */
-const BEHIND = 1000
-
-/** What waits while a consumer is behind, and the role that works on it. */
-const WORK: Record<string, [what: string, role: string]> = {
-  sender: ['accepted emails wait to be sent', 'sender'],
-  'sender-due': ['due emails and retries wait to be sent', 'sender'],
-  inbound: ['inbound mail waits, so bounces and complaints show late', 'inbound'],
-  reactions: ['addresses are suppressed late after bounces and complaints', 'projector'],
-  deliveries: ['webhook deliveries wait for their first attempt', 'webhooks'],
-  'deliveries-replay': ['replayed webhook deliveries wait', 'webhooks'],
-  'deliveries-due': ['due webhook retries wait', 'webhooks'],
-  'batch-members': ['events wait to be put into webhook batches', 'webhooks'],
-  'batches-due': ['due webhook batches wait', 'webhooks'],
-  replays: ['requested replays wait to start', 'webhooks'],
-  'replays-due': ['replays wait to continue', 'webhooks']
-}
-
-export function consumerState ({ name, pending, ackPending, ackPendingMax, waiting }: ConsumerStatus): ConsumerState {
-  const [what, role] = WORK[name] ?? ['its messages wait', 'of its own']
-  const messages = counted(pending, 'message')
-  if (pending === 0 && ackPending === 0) return { state: 'idle', text: 'Nothing pending.' }
-  if (pending === 0) {
-    return { state: 'working', text: `${counted(ackPending, 'message')} in progress or waiting for a retry.` }
-  }
-  if (waiting === 0 && ackPending === 0) {
-    const advice = `Check that a process with the role ${role} runs.`
-    return { state: 'stalled', text: `${messages} pending and no worker fetches them: ${what}. ${advice}` }
-  }
-  if (ackPending >= ackPendingMax) {
-    const limit = `The limit of ${number(ackPendingMax)} unacknowledged messages is reached`
-    return { state: 'behind', text: `${limit}, ${messages} pending: ${what}.` }
-  }
-  if (pending >= BEHIND) {
-    const advice = `Start more processes with the role ${role} to share the work.`
-    return { state: 'behind', text: `${messages} pending: ${what}. ${advice}` }
-  }
-  return { state: 'working', text: `${messages} pending.` }
 }
 
 function stateCell (consumer: ConsumerStatus): Html {

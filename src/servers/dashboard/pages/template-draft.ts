@@ -3,6 +3,7 @@ import type { Template } from '#src/client/types.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { fillMail, layoutOf, readMail, renderMail, syntaxFaults } from '#src/content/mustache-mail.ts'
 import { MustacheError } from '#src/content/mustache.ts'
+import { formText } from '../form-texts.ts'
 
 /** What a preview is made of, saved or not. */
 export type TemplateDraft = Pick<TemplateBody, 'subject' | 'html' | 'text' | 'variables' | 'layout'>
@@ -41,7 +42,10 @@ export function renderDraft (
     html: isSound('html') ? draft.html : null,
     text: isSound('text') ? draft.text : null
   }
-  const faults = wrong.map(({ field, message }) => ({ message, source: lineOf(draft, field, message) }))
+  const faults = wrong.map(({ field, message }) => ({
+    message: formText({ field, message }),
+    source: lineOf(draft, field, message)
+  }))
   try {
     const mail = readMail(sound)
     const around = layoutOf(draft.layout, layout === null ? null : readMail({ ...layout, subject: null }))
@@ -52,8 +56,8 @@ export function renderDraft (
         if (missing.size < MISSING_MAX) missing.add(name)
       }
     })
-    const mistyped = unfit.filter(({ code }) => code !== 'missing_variable').map(({ message }) => ({
-      message: `Sample variables: ${message}`,
+    const mistyped = unfit.filter(({ code }) => code !== 'missing_variable').map(({ name, message }) => ({
+      message: `Sample variables: ${formText({ field: `variables.${name}`, message })}`,
       source: null
     }))
     return { ...parts, missing: [...missing], faults: [...faults, ...mistyped] }

@@ -27,7 +27,15 @@ import {
 } from '../parts.ts'
 import { NOT_A_TIME, timeField, timeIn } from '../times.ts'
 import type { Pages, Visit } from '../visit.ts'
-import { deliveryBadge, ERROR_TEXTS, eventsText, idIn, nextAttempt, responseText } from './webhook-format.ts'
+import {
+  deliveryBadge,
+  ERROR_TEXTS,
+  eventsText,
+  idIn,
+  nextAttempt,
+  replayedBadge,
+  responseText
+} from './webhook-format.ts'
 import { readDeliveries, UNAVAILABLE } from './webhook-queries.ts'
 
 const FOLDED = ['event', 'email', 'since', 'until']
@@ -160,7 +168,10 @@ function deliveryTable (
       },
       {
         name: 'Status',
-        cell: one => deliveryBadge(one, services.directory.now.webhooks.get(one.webhook) ?? null, nowMs)
+        cell: one => {
+          const webhook = services.directory.now.webhooks.get(one.webhook) ?? null
+          return html`${deliveryBadge(one, webhook, nowMs)}${replayedBadge(one)}`
+        }
       },
       {
         name: 'Last response',
@@ -168,13 +179,18 @@ function deliveryTable (
           { last }
         ) => (last === null ? html`<span class="none">No response yet</span>` : responseText(last).slice(0, 120))
       },
-      { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
+      { name: 'Attempts', kind: 'num', cell: attemptsCell },
       { name: 'Created', cell: ({ requested_at: at }) => time(at, nowMs) },
       { name: 'Next attempt', cell: ({ next_attempt_at: at }) => nextAttempt(at, nowMs) }
     ],
     data,
     ({ id }) => id
   )
+}
+
+/** A replay counts from one again. */
+function attemptsCell ({ attempts, replay }: DeliverySummary): Html {
+  return html`${attempts}${replay !== null && html`<br><span class="hint">of the replay</span>`}`
 }
 
 function noneOf (visit: Visit): Html {

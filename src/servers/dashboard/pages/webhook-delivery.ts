@@ -23,7 +23,16 @@ import {
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { resultOrThrow, PageNotFound, type Pages, type Visit } from '../visit.ts'
-import { adviceFor, responseText, deliveryBadge, eventsText, idIn, isFine, nextAttempt } from './webhook-format.ts'
+import {
+  adviceFor,
+  deliveryBadge,
+  eventsText,
+  idIn,
+  isFine,
+  nextAttempt,
+  replayedBadge,
+  responseText
+} from './webhook-format.ts'
 
 /** Characters; a longer payload is only a download. */
 const SHOWN_MAX = 64 * 1024
@@ -97,7 +106,12 @@ function statusOf (visit: Visit, { services }: DashboardContext, delivery: Deliv
 ${advice !== null && html`<p class="box warn"><strong>${responseText(last!)}.</strong> ${advice}</p>`}
 <section class="card"><h2 class="unseen">Details</h2>${
     detailList([
-      ['Status', html`${deliveryBadge(delivery, webhook, nowMs)}${delivery.test && html` ${badge('test')}`}`],
+      [
+        'Status',
+        html`${deliveryBadge(delivery, webhook, nowMs)}${replayedBadge(delivery)}${
+          delivery.test && html` ${badge('test')}`
+        }`
+      ],
       [
         'Endpoint',
         webhook === null
@@ -108,7 +122,7 @@ ${advice !== null && html`<p class="box warn"><strong>${responseText(last!)}.</s
       ...(delivery.events.length === 1 ? eventDetails(delivery, delivery.events[0]!) : []),
       ['Created', time(requested, nowMs)],
       first === null ? null : ['First attempt', time(first, nowMs)],
-      ['Attempts', delivery.attempts],
+      ['Attempts', attemptsText(delivery)],
       next === null ? null : ['Next attempt', nextAttempt(next, nowMs)],
       ended === null ? null : ['Ended', time(ended, nowMs)],
       delivery.replay === null ? null : ['Replay', html`<code>${delivery.replay}</code>`]
@@ -116,6 +130,11 @@ ${advice !== null && html`<p class="box warn"><strong>${responseText(last!)}.</s
   }</section>
 ${delivery.events.length > 1 && batchEvents(delivery)}
 ${requests(delivery, nowMs)}`
+}
+
+/** All of them, and how many are of the last replay. */
+function attemptsText ({ attempts, replay, tries }: DeliveryRecord): string | number {
+  return replay === null ? attempts : `${number(tries.length)}, ${number(attempts)} of them in the last replay`
 }
 
 function eventDetails ({ test }: DeliveryRecord, { id, email }: Member): Array<[string, Html]> {

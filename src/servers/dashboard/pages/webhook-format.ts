@@ -97,6 +97,11 @@ function waitText (webhook: Pick<WebhookEntry, 'paused' | 'failingSince'> | null
   return webhook.failingSince === null ? 'waiting: endpoint busy or down' : 'waiting: endpoint down'
 }
 
+/** A delivery that was sent again. */
+export function replayedBadge ({ replay }: Pick<DeliverySummary, 'replay'>): Html | null {
+  return replay === null ? null : html` ${badge('replayed')}`
+}
+
 /** The result of a request: its status, or why there is none. */
 export function responseText ({ status, error, error_kind: kind }: LastAttempt): string {
   if (status !== null) return `HTTP ${status}`

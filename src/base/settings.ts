@@ -1,0 +1,387 @@
+import {
+  address,
+  boolean,
+  duration,
+  ehloName,
+  hostName,
+  integer,
+  list,
+  mailAddress,
+  mailAddresses,
+  oneOf,
+  postUrl,
+  proxies,
+  resolver,
+  signingSecret,
+  smtpUrl,
+  text,
+  UNIT_MS,
+  url,
+  webUrl
+} from './config-values.ts'
+
+const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
+type RoleName = typeof ROLES[number]
+
+/** Everything the environment may set. Read once; the rest of the program receives plain values. docs/settings.md is
+ *  made from this by `npm run docs`. */
+export interface Config {
+  roles: Set<RoleName>
+  host: string
+  port: number
+  publicUrl: string
+  /** Where tracking and unsubscribe links lead. */
+  trackingUrl: string
+  dataDir: string
+  /** null = made in the data folder; cannot be null with `natsUrl`. */
+  secret: string | null
+  natsUrl: string | null
+  natsCreds: string | null
+  natsReplicas: number
+  databaseUrl: string | null
+  smtpUrl: string | null
+  /** Concurrent SMTP transactions of one sender; also the most that can be in doubt when it dies. */
+  smtpConnections: number
+  /** Port of MX hosts. */
+  mxPort: number
+  mxAllowPrivate: boolean
+  hostname: string | null
+  bounceDomain: string | null
+  inboundHost: string
+  /** null = no inbound listener. */
+  inboundPort: number | null
+  /** PEM files of the inbound listener's certificate; null = self-signed. */
+  tlsCert: string | null
+  tlsKey: string | null
+  /** `host:port` of the resolver; null = the system's. */
+  dns: string | null
+  apiKey: string | null
+  domains: string[]
+  requireVerifiedDomains: boolean
+  webhookAllowPrivate: boolean
+  trustProxy: string[]
+  /** Who gets alerts by mail, and from whom; none = nobody, null only then. */
+  alertTo: string[]
+  alertFrom: string | null
+  /** Where alerts are posted, and the secret that signs them; null = nowhere, both or neither. */
+  alertUrl: string | null
+  alertSecret: string | null
+  factsRetentionMs: number
+  contentRetentionMs: number
+  natsBin: string | null
+  natsPort: number | null
+  postgresPort: number | null
+  catcherPort: number | null
+  logLevel: string
+}
+
+export interface Setting<T> {
+  env: string
+  /** One phrase for `jetpost doctor`, and the first sentence in docs/settings.md. */
+  means: string
+  /** Further sentences for docs/settings.md. */
+  details?: string
+  /** The default in words, where `fallback` does not show it. */
+  unset?: string
+  fallback: T | ((env: Environment) => T)
+  parse: (text: string) => T
+  /** Shown as set or unset only, and never written down; 'login' = it may be written down where it holds no user name
+   *  and no password. */
+  secret?: 'whole' | 'login'
+}
+
+export type Environment = Record<string, string | undefined>
+type Settings = { [Name in keyof Config]: Setting<Config[Name]> }
+
+function roles (value: string): Set<RoleName> {
+  if (value === 'all') return new Set(ROLES)
+  const names = list(value)
+  const unknown = names.filter(name => !(ROLES as readonly string[]).includes(name))
+  if (names.length === 0 || unknown.length > 0) throw new Error(`must be all or a list of ${ROLES.join(', ')}`)
+  return new Set(names as RoleName[])
+}
+
+const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
+const port = integer(1, 65_535)
+
+/** Every setting: environment name, meaning, default, reading. */
+export const settings: Settings = {
+  roles: {
+    env: 'JETPOST_ROLES',
+    means: `what this process does: all, or a list of ${ROLES.join(', ')}`,
+    details: 'Several processes that share one NATS and one PostgreSQL may have different roles. `api` includes the ' +
+      'dashboard and the tracking pages, `projector` the reactions, `scheduler` the domain checks.',
+    unset: '`all`',
+    fallback: new Set(ROLES),
+    parse: roles
+  },
+  host: { env: 'HOST', means: 'address the HTTP server listens on', fallback: '127.0.0.1', parse: address },
+  port: {
+    env: 'PORT',
+    means: 'port of the HTTP server',
+    details: '0 = a free port.',
+    fallback: 8080,
+    parse: integer(0, 65_535)
+  },
+  publicUrl: {
+    env: 'JETPOST_PUBLIC_URL',
+    means: 'URL at which clients reach the HTTP server',
+    details: 'With a path, such as `https://example.com/mail`, there is no dashboard: it needs a host of its own.',
+    unset: '`http://localhost:<PORT>`',
+    fallback: env => `http://localhost:${env.PORT ?? 8080}`,
+    parse: webUrl
+  },
+  trackingUrl: {
+    env: 'JETPOST_TRACKING_URL',
+    means: 'base URL of tracking and unsubscribe links',
+    details: 'Where it leads to this machine alone (`localhost`), mail to a relay or straight to servers has no such ' +
+      'links. With http, mail programs ignore one-click unsubscribing.',
+    unset: '`JETPOST_PUBLIC_URL`',
+    fallback: env => env.JETPOST_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://localhost:${env.PORT ?? 8080}`,
+    parse: webUrl
+  },
+  dataDir: {
+    env: 'JETPOST_DATA_DIR',
+    means: 'folder of the embedded servers and the generated secret',
+    details: 'Created with mode 0700. One Jetpost at a time uses it.',
+    fallback: './data',
+    parse: text
+  },
+  secret: {
+    env: 'JETPOST_SECRET',
+    means: 'encrypts recoverable secrets and signs tokens; required with NATS_URL',
+    details:
+      'At least 32 characters. With another secret, webhook secrets and DKIM keys cannot be opened, and the links ' +
+      'and return paths in mail already sent no longer work.',
+    unset: 'generated, in the data folder',
+    fallback: null,
+    secret: 'whole',
+    parse: value => {
+      if (value.length < 32) throw new Error('must have at least 32 characters')
+      return value
+    }
+  },
+  natsUrl: {
+    env: 'NATS_URL',
+    means: 'a NATS server to use instead of the embedded one',
+    details: 'nats-server 2.15 or newer. A comma separates the servers of a cluster.',
+    unset: 'embedded NATS',
+    fallback: null,
+    secret: 'login',
+    parse: url('nats:', 'tls:')
+  },
+  natsCreds: { env: 'NATS_CREDS', means: 'path of a NATS credentials file', fallback: null, parse: text },
+  natsReplicas: {
+    env: 'JETPOST_NATS_REPLICAS',
+    means: 'replicas of each stream: 1, or 3 or 5 on a cluster',
+    fallback: 1,
+    parse: integer(1, 5)
+  },
+  databaseUrl: {
+    env: 'DATABASE_URL',
+    means: 'a PostgreSQL database to use instead of the embedded one',
+    details: 'The role needs `create` on the database.',
+    unset: 'embedded PostgreSQL',
+    fallback: null,
+    secret: 'login',
+    parse: url('postgres:', 'postgresql:')
+  },
+  smtpUrl: {
+    env: 'SMTP_URL',
+    means: "relay for outgoing mail; direct: = straight to the recipients' servers; unset = the built-in mail catcher",
+    details: '`smtp://user:pass@host:587` or `smtps://…`. With a password TLS is required, otherwise it is used when ' +
+      'offered; `?tls=required`, `unverified`, `opportunistic` or `off` overrides that.',
+    unset: 'built-in mail catcher',
+    fallback: null,
+    secret: 'login',
+    parse: smtpUrl
+  },
+  smtpConnections: {
+    env: 'JETPOST_SMTP_CONNECTIONS',
+    means: 'SMTP transactions at once',
+    details: 'From 1 to 1000. It is also the most mail that can be in doubt when a sender dies.',
+    fallback: 100,
+    parse: integer(1, 1000)
+  },
+  mxPort: { env: 'JETPOST_MX_PORT', means: 'port of MX hosts in direct mode', fallback: 25, parse: port },
+  mxAllowPrivate: {
+    env: 'JETPOST_MX_ALLOW_PRIVATE',
+    means: 'allow MX hosts with private addresses',
+    fallback: false,
+    parse: boolean
+  },
+  hostname: {
+    env: 'JETPOST_HOSTNAME',
+    means: 'host name in EHLO, and of the inbound SMTP server',
+    details: 'In direct mode it must have an address whose PTR record is this name.',
+    unset: "the machine's host name",
+    fallback: null,
+    parse: ehloName
+  },
+  bounceDomain: {
+    env: 'JETPOST_BOUNCE_DOMAIN',
+    means: 'domain of the return path, to which bounces come back',
+    details: 'Its MX record leads to `JETPOST_INBOUND_PORT`. Sending domains point a CNAME at it.',
+    fallback: null,
+    parse: hostName
+  },
+  inboundHost: {
+    env: 'JETPOST_INBOUND_HOST',
+    means: 'address the inbound SMTP server listens on',
+    unset: '`HOST`',
+    fallback: env => env.HOST ?? '127.0.0.1',
+    parse: address
+  },
+  inboundPort: {
+    env: 'JETPOST_INBOUND_PORT',
+    means: 'port of the inbound SMTP server (bounces, complaints, unsubscribes); unset = no server',
+    details: '0 = a free port.',
+    unset: 'no inbound SMTP server',
+    fallback: null,
+    parse: integer(0, 65_535)
+  },
+  tlsCert: {
+    env: 'JETPOST_TLS_CERT',
+    means: "PEM file of the inbound SMTP server's certificate chain",
+    unset: 'self-signed',
+    fallback: null,
+    parse: text
+  },
+  tlsKey: { env: 'JETPOST_TLS_KEY', means: "PEM file of that certificate's key", fallback: null, parse: text },
+  dns: {
+    env: 'JETPOST_DNS',
+    means: 'resolver for mail, webhooks and domain checks, host:port',
+    details: 'For example `127.0.0.1:5353` or `[::1]:53`.',
+    unset: "the system's",
+    fallback: null,
+    parse: resolver
+  },
+  apiKey: {
+    env: 'JETPOST_API_KEY',
+    means: 'a full-access key of the first account; a new value revokes the old one',
+    details: '`jp_live_` or `jp_test_` and at least 16 characters.',
+    unset: 'generated, printed once',
+    fallback: null,
+    secret: 'whole',
+    parse: value => {
+      const isKey = /^jp_(live|test)_[A-Za-z0-9_-]{16,200}$/.test(value)
+      if (!isKey) throw new Error('must look like jp_live_… or jp_test_… with at least 16 characters after that')
+      return value
+    }
+  },
+  domains: {
+    env: 'JETPOST_DOMAINS',
+    means: "domains the first account starts with, besides the sandbox's",
+    details: 'A comma-separated list.',
+    unset: 'none',
+    fallback: [],
+    parse: list
+  },
+  requireVerifiedDomains: {
+    env: 'JETPOST_REQUIRE_VERIFIED_DOMAINS',
+    means: 'refuse mail from a domain whose DNS records are not verified',
+    details: 'The error is 422 `domain_unverified`.',
+    unset: '`false` on embedded NATS, otherwise `true`',
+    fallback: env => env.NATS_URL !== undefined,
+    parse: boolean
+  },
+  webhookAllowPrivate: {
+    env: 'JETPOST_WEBHOOK_ALLOW_PRIVATE',
+    means: 'allow webhook endpoints with http: URLs and private addresses',
+    unset: '`true` on embedded NATS with a loopback `HOST`, otherwise `false`',
+    fallback: env => env.NATS_URL === undefined && LOOPBACK.has(env.HOST ?? '127.0.0.1'),
+    parse: boolean
+  },
+  trustProxy: {
+    env: 'JETPOST_TRUST_PROXY',
+    means: 'addresses and ranges whose X-Forwarded-For is trusted',
+    details:
+      'A comma-separated list; `loopback`, `linklocal` and `uniquelocal` name the usual ranges. Set it behind a ' +
+      'proxy: otherwise all clients share one address, and the limits of one address.',
+    unset: 'none',
+    fallback: [],
+    parse: proxies
+  },
+  alertTo: {
+    env: 'JETPOST_ALERT_TO',
+    means: 'addresses that get alerts by mail',
+    details: 'A comma-separated list, of at most 10. See [alerts](operating.md#alerts). Needs `JETPOST_ALERT_FROM`.',
+    unset: 'none',
+    fallback: [],
+    parse: mailAddresses
+  },
+  alertFrom: {
+    env: 'JETPOST_ALERT_FROM',
+    means: 'address that alerts are sent from',
+    details: 'On a domain of the first account.',
+    fallback: null,
+    parse: mailAddress
+  },
+  alertUrl: {
+    env: 'JETPOST_ALERT_URL',
+    means: 'URL that alerts are posted to, signed like webhooks',
+    details: 'Needs `JETPOST_ALERT_SECRET`. `JETPOST_WEBHOOK_ALLOW_PRIVATE` holds for it, too.',
+    fallback: null,
+    secret: 'whole',
+    parse: postUrl
+  },
+  alertSecret: {
+    env: 'JETPOST_ALERT_SECRET',
+    means: 'secret that signs posted alerts',
+    details: '`whsec_` and the base64 of 24 to 64 random bytes: `echo whsec_$(openssl rand -base64 32)`.',
+    fallback: null,
+    secret: 'whole',
+    parse: signingSecret
+  },
+  factsRetentionMs: {
+    env: 'JETPOST_RETENTION',
+    means: 'how long facts about mail are kept',
+    details: 'Days, hours or minutes: `90d`, `120h`. At least 5 days, and always 10 days longer than content.',
+    unset: '`90d`',
+    fallback: 90 * UNIT_MS.d!,
+    parse: duration(5 * UNIT_MS.d!)
+  },
+  contentRetentionMs: {
+    env: 'JETPOST_CONTENT_RETENTION',
+    means: "how long mail's content is kept",
+    details: 'At least 5 days. Mail can be scheduled this far ahead, less 4 days.',
+    unset: '`30d`',
+    fallback: 30 * UNIT_MS.d!,
+    parse: duration(5 * UNIT_MS.d!)
+  },
+  natsBin: {
+    env: 'JETPOST_NATS_BIN',
+    means: 'a nats-server binary for the embedded NATS',
+    unset: 'looked for, or downloaded once',
+    fallback: null,
+    parse: text
+  },
+  natsPort: {
+    env: 'JETPOST_NATS_PORT',
+    means: 'port of the embedded NATS',
+    unset: 'a free port, then the same one',
+    fallback: null,
+    parse: port
+  },
+  postgresPort: {
+    env: 'JETPOST_POSTGRES_PORT',
+    means: 'port of the embedded PostgreSQL',
+    unset: 'a free port, then the same one',
+    fallback: null,
+    parse: port
+  },
+  catcherPort: {
+    env: 'JETPOST_CATCHER_PORT',
+    means: 'SMTP port of the built-in mail catcher',
+    unset: 'a free port',
+    fallback: null,
+    parse: port
+  },
+  logLevel: {
+    env: 'JETPOST_LOG_LEVEL',
+    means: 'log level: trace, debug, info, warn, error, fatal or silent',
+    details: 'Logs go to stderr.',
+    fallback: 'info',
+    parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')
+  }
+}

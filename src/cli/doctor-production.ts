@@ -1,0 +1,173 @@
+import type { DomainEntry } from '#streams/directory.ts'
+import { isVerifiedEnough } from '#streams/domain/decide.ts'
+import { Refusal } from '#streams/define.ts'
+import { alertDomain } from '#src/actions/alert.ts'
+import { lastBackup } from '#src/actions/backup.ts'
+import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
+import { hasDashboard, type Config } from '#src/base/config.ts'
+import { asError, Complaint } from '#src/base/errors.ts'
+import { createLog } from '#src/base/log.ts'
+import { literalFault } from '#src/dns/guard.ts'
+import type { Check } from './doctor-mail.ts'
+import { examineMail } from './doctor-mail.ts'
+import { openBus } from './open-services.ts'
+import type { CommandSettings } from './settings.ts'
+import { lookAtPublicUrl, type PublicLook } from './public-url.ts'
+import { oneLine } from './text.ts'
+
+/** One step to production: done, or what must be done. */
+export interface ProductionStep {
+  name: string
+  ok: boolean
+  says: string
+}
+
+type Finding = Omit<ProductionStep, 'name'>
+
+/** What the log says: null = NATS does not answer, and why. */
+interface LogLook {
+  directory: Pick<LiveDirectory, 'now'> | null
+  backupAt: string | null
+  fault: string
+}
+
+const DIRECTORY_MS = 10_000
+const BACKUP_MS_MAX = 2 * 86_400_000
+const CERTIFICATE_MS_MIN = 14 * 86_400_000
+const NAMED_MAX = 5
+
+/** Every step in the order of docs/production.md. Within 30 s. `ca` = PEM of an authority to trust in place of the
+ *  well-known ones. */
+export async function examineProduction (settings: CommandSettings, ca?: string): Promise<ProductionStep[]> {
+  const { config, missing } = settings
+  const [mail, look, publicLook] = await Promise.all([
+    examineMail(config, missing),
+    lookAtLog(config),
+    lookAtPublicUrl(config, ca)
+  ])
+  const checkOf = (name: string) => mail.find(check => check.name === name)!
+  return [
+    { name: 'public URL', ...examineUrl(config, publicLook) },
+    { name: 'proxy and TLS', ...examineProxy(config, publicLook) },
+    { name: 'mail out', ...examineOut(settings, checkOf('smtp'), checkOf('links')) },
+    { name: 'domain', ...examineDomain(look) },
+    { name: 'DNS', ...examineDns(look) },
+    { name: 'bounce domain', ...examineBounces(config, checkOf('inbound')) },
+    { name: 'backups', ...examineBackups(look) },
+    { name: 'alerts', ...examineAlerts(settings, look) }
+  ]
+}
+
+const done = (says: string): Finding => ({ ok: true, says })
+const todo = (says: string): Finding => ({ ok: false, says })
+
+async function lookAtLog (config: Config): Promise<LogLook> {
+  const log = createLog('silent')
+  try {
+    const bus = await openBus(config, log)
+    const directory = followDirectory(bus, log)
+    try {
+      if (!await directory.catchUp(DIRECTORY_MS)) throw new Complaint('NATS did not send the directory within 10 s.')
+      return { directory: { now: directory.now }, backupAt: await lastBackup(bus), fault: '' }
+    } finally {
+      await directory.stop()
+      await bus.close()
+    }
+  } catch (error) {
+    return { directory: null, backupAt: null, fault: asError(error).message }
+  }
+}
+
+function examineUrl (config: Config, { fault }: PublicLook): Finding {
+  const { protocol, hostname } = new URL(config.publicUrl)
+  if (protocol !== 'https:' || literalFault(hostname) !== null) {
+    return todo(
+      `Set JETPOST_PUBLIC_URL to the https URL at which the internet reaches Jetpost: it is ${config.publicUrl}.`
+    )
+  }
+  if (fault !== null) return todo(`${config.publicUrl} must lead to this Jetpost: ${fault}.`)
+  return done(hasDashboard(config) ? config.publicUrl : `${config.publicUrl}, below a path: there is no dashboard`)
+}
+
+function examineProxy ({ publicUrl, trustProxy }: Config, { certificateEndMs }: PublicLook): Finding {
+  if (trustProxy.length === 0) {
+    return todo("Put a proxy with TLS in front of Jetpost, and set JETPOST_TRUST_PROXY to the proxy's address.")
+  }
+  if (certificateEndMs === null) return todo(`${publicUrl} must answer with a valid certificate.`)
+  const end = new Date(certificateEndMs).toISOString().slice(0, 10)
+  if (certificateEndMs - Date.now() < CERTIFICATE_MS_MIN) {
+    return todo(`The certificate ends ${end}: it must be renewed.`)
+  }
+  return done(`${trustProxy.join(', ')} is trusted; the certificate ends ${end}`)
+}
+
+function examineOut ({ config, missing }: CommandSettings, smtp: Check, links: Check): Finding {
+  if (config.smtpUrl === null && !missing.includes('SMTP_URL')) {
+    return todo('Set SMTP_URL to your relay, or to direct: with JETPOST_HOSTNAME. Now mail goes to the mail catcher.')
+  }
+  const wrong = [smtp, links].filter(({ ok }) => ok !== true)
+  return wrong.length === 0 ? done(smtp.says) : todo(wrong.map(({ says }) => ended(says)).join(' '))
+}
+
+function examineDomain ({ directory, fault }: LogLook): Finding {
+  if (directory === null) return todo(fault)
+  const names = [...directory.now.domains.keys()]
+  if (names.length === 0) return todo('Add the domain that you send from: npx jetpost domains add example.com.')
+  return done(named(names))
+}
+
+function examineDns ({ directory, fault }: LogLook): Finding {
+  if (directory === null) return todo(fault)
+  const all = [...directory.now.domains.values()]
+  const wrong = all.filter(({ status, failingSince }) => status !== 'verified' || failingSince !== null)
+  if (all.length === 0) return todo('Publish the DNS records of your domain, once it is added.')
+  if (wrong.length === 0) return done(`the records of ${named(all.map(({ name }) => name))} are right`)
+  const [{ name }] = wrong as [DomainEntry]
+  return todo(`Publish the DNS records of ${named(wrong.map(each => each.name))}: npx jetpost domains show ${name}.`)
+}
+
+function examineBounces ({ bounceDomain, inboundPort }: Config, inbound: Check): Finding {
+  if (bounceDomain === null || inboundPort === null) {
+    const unset = [
+      ...(bounceDomain === null ? ['JETPOST_BOUNCE_DOMAIN'] : []),
+      ...(inboundPort === null ? ['JETPOST_INBOUND_PORT'] : [])
+    ]
+    return todo(`Set ${unset.join(' and ')}: without, bounces and complaints do not come back.`)
+  }
+  return inbound.ok === true ? done(inbound.says) : todo(ended(inbound.says))
+}
+
+function examineBackups ({ directory, backupAt, fault }: LogLook): Finding {
+  if (directory === null) return todo(fault)
+  const often = 'Run npx jetpost backup <folder> every night.'
+  if (backupAt === null) return todo(`${often} There is no backup yet.`)
+  if (Date.now() - Date.parse(backupAt) > BACKUP_MS_MAX) return todo(`${often} The last backup is of ${backupAt}.`)
+  return done(`the last one is of ${backupAt}`)
+}
+
+function examineAlerts ({ config, missing }: CommandSettings, { directory, fault }: LogLook): Finding {
+  const { alertTo, alertFrom, alertUrl, requireVerifiedDomains } = config
+  const isPosted = alertUrl !== null || missing.includes('JETPOST_ALERT_URL')
+  if (alertTo.length === 0) {
+    return isPosted
+      ? done('posted to JETPOST_ALERT_URL')
+      : todo('Set JETPOST_ALERT_TO and JETPOST_ALERT_FROM, or JETPOST_ALERT_URL and JETPOST_ALERT_SECRET.')
+  }
+  if (directory === null) return todo(fault)
+  const domain = alertDomain({ directory }, alertFrom!)
+  if (domain instanceof Refusal) return todo(domain.message)
+  if (domain === 'sandbox' || !isVerifiedEnough(domain, requireVerifiedDomains)) {
+    return todo(`JETPOST_ALERT_FROM must be on a verified domain: ${alertFrom} is not.`)
+  }
+  return done(`by mail to ${alertTo.join(', ')}${isPosted ? ', and posted to JETPOST_ALERT_URL' : ''}`)
+}
+
+function named (names: string[]): string {
+  const rest = names.length - NAMED_MAX
+  return oneLine(`${names.slice(0, NAMED_MAX).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`)
+}
+
+/** As a sentence. */
+function ended (text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`
+}
