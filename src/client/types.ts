@@ -96,6 +96,30 @@ export interface CreateSuppressionRequest {
 }
 
 /** A template. `html` or `text` is required. */
+export interface CreateTemplateAnswer {
+  id: string
+  version: number
+  name: string
+  subject: string | null
+  layout_id: string | null
+  created_at: string
+  updated_at: string
+  html: string | null
+  text: string | null
+  variables: Array<{
+    name: string
+    type: 'string' | 'number' | 'boolean' | 'object' | 'list'
+    required: boolean
+    fallback: unknown
+  }>
+  /** What looks like a mistake, such as a variable that is not declared. The template is saved. */
+  warnings: Array<{
+    field: string
+    code: 'undeclared_variable' | 'unused_variable' | 'no_partials'
+    message: string
+  }>
+}
+
 export interface CreateTemplateRequest {
   /** A name for people. */
   name: string
