@@ -24,6 +24,7 @@ import { closeIdleConnections } from '#src/servers/api/connections.ts'
 import { apiDescription, rememberRoutes } from '#src/servers/api/openapi.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { statsRoutes } from '#src/servers/api/stats.ts'
+import { suppressionFileRoutes } from '#src/servers/api/suppression-files.ts'
 import { suppressionRoutes } from '#src/servers/api/suppressions.ts'
 import { templateRoutes } from '#src/servers/api/templates.ts'
 import { webhookRoutes } from '#src/servers/api/webhooks.ts'
@@ -161,6 +162,7 @@ function apiRoutes (app: Api, { services, reads, streams = {} }: ApiModules, log
   meRoute(app, services)
   webhookRoutes(app, services)
   suppressionRoutes(app, services, reads)
+  suppressionFileRoutes(app, services, reads)
   erasureRoutes(app, services, reads)
   statsRoutes(app, reads, services.factLog.clock)
   eventRoutes(app, services, { log, streams })

@@ -1,6 +1,6 @@
 import { readConfig } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { Jetpost, JetpostError } from '#src/client/client.ts'
+import { Jetpost, JetpostError, type JetpostOptions } from '#src/client/client.ts'
 
 /** Where the API is, and the key of the environment. Throws a Complaint without one. */
 export function apiOfEnvironment (): { url: string, key: string } {
@@ -10,10 +10,13 @@ export function apiOfEnvironment (): { url: string, key: string } {
 }
 
 /** The API as its clients have it, with the key of the environment. What it refuses is a Complaint. */
-export async function withApi<T> (use: (jetpost: Jetpost) => Promise<T>): Promise<T> {
+export async function withApi<T> (
+  use: (jetpost: Jetpost) => Promise<T>,
+  options: Pick<JetpostOptions, 'timeoutMs' | 'deadlineMs'> = {}
+): Promise<T> {
   const { url, key } = apiOfEnvironment()
   try {
-    return await use(new Jetpost({ url, key }))
+    return await use(new Jetpost({ url, key, ...options }))
   } catch (error) {
     throw error instanceof JetpostError ? new Complaint(sentence(error, url)) : error
   }

@@ -2,14 +2,15 @@
 
 import type {
   CancelEmailAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
-  CreateSuppressionRequest, CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest, Domain, Email,
-  EmailContent, Erasure, Key, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer,
-  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, Me,
-  PreviewTemplateAnswer, PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer,
-  RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest,
-  SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer, TestWebhookRequest,
-  UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery,
-  GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery, GetStatsQuery, ListEventsQuery
+  CreateSuppressionRequest, CreateTemplateAnswer, CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest,
+  Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key, ListDomainsAnswer, ListEmailsAnswer,
+  ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer,
+  ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer, PreviewTemplateRequest, RescheduleEmailAnswer,
+  RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
+  SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer,
+  TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook,
+  ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery,
+  ExportSuppressionsQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -17,8 +18,9 @@ export interface Operations {
   /** Send an email. Answers once the email is durably accepted. Each recipient gets a message of its own, and has a
    *  status of its own. Scope: `emails:send`. */
   sendEmail: { takes: [body: SendEmailRequest], answer: SendEmailAnswer }
-  /** List emails. The emails of the account, newest first, without their bodies. All filters given must hold; `q`
-   *  looks for text in subject, sender and recipients. Scope: `emails:read`. */
+  /** List emails. The emails of the account, newest first, without their bodies. All filters given must hold, of
+   *  several values of one filter at least one; `q` looks for text in subject, sender and recipients. Scope:
+   *  `emails:read`. */
   listEmails: { takes: [query?: ListEmailsQuery], answer: ListEmailsAnswer }
   /** Send up to 100 emails. One durable append: in strict mode all are accepted or none, in permissive mode all that
    *  have no fault. Scope: `emails:send`. */
@@ -41,13 +43,14 @@ export interface Operations {
    *  unsubscribe the recipient. Scope: `emails:read`. */
   getEmailRaw: { takes: [id: string, query?: GetEmailRawQuery], answer: Uint8Array }
   /** Create a template. Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text;
-   *  {{name}} is escaped in html. An account has at most 10,000 templates. Scope: `templates:write`. */
-  createTemplate: { takes: [body: CreateTemplateRequest], answer: Template }
+   *  {{name}} is escaped in html. `warnings` names variables that are used and not declared, or declared and not
+   *  used. An account has at most 10,000 templates. Scope: `templates:write`. */
+  createTemplate: { takes: [body: CreateTemplateRequest], answer: CreateTemplateAnswer }
   /** List templates. Scope: `templates:read`. */
   listTemplates: { takes: [query?: PageQuery], answer: ListTemplatesAnswer }
   /** Make the next version of a template. Versions never change. There is no new one when nothing differs from the
    *  one before. Scope: `templates:write`. */
-  updateTemplate: { takes: [id: string, body: UpdateTemplateRequest], answer: Template }
+  updateTemplate: { takes: [id: string, body: UpdateTemplateRequest], answer: CreateTemplateAnswer }
   /** Delete a template. Mail that names it is refused from then on. A template that others use as their layout
    *  stays: 409 `template_in_use`. Scope: `templates:write`. */
   deleteTemplate: { takes: [id: string], answer: undefined }
@@ -56,7 +59,7 @@ export interface Operations {
   /** List the versions of a template. Scope: `templates:read`. */
   listTemplateVersions: { takes: [id: string, query?: PageQuery], answer: ListTemplateVersionsAnswer }
   /** Render a template, sending nothing. Renders it in its layout. Variables that are not given are listed as
-   *  missing and left empty. Scope: `templates:read`. */
+   *  missing and left empty. Those that the template does not have are listed as unknown. Scope: `templates:read`. */
   previewTemplate: { takes: [id: string, body?: PreviewTemplateRequest], answer: PreviewTemplateAnswer }
   /** Add a domain. Answers 200 when the account has the domain already. Scope: `domains:write`. */
   createDomain: { takes: [body: CreateDomainRequest], answer: Domain }
@@ -118,6 +121,11 @@ export interface Operations {
   /** Remove the suppression of an address. It gets mail again, whatever the reasons were. Scope:
    *  `suppressions:write`. */
   deleteSuppression: { takes: [address: string], answer: undefined }
+  /** Export suppressed addresses. All suppressed addresses as a file, newest first, a line for each reason of an
+   *  address, with `address`, `reason`, `email_id` and `since`. An import reads it. An address that was erased is
+   *  empty, or null. The answer is streamed: one that breaks off is not complete. A client that reads nothing for a
+   *  minute is disconnected. Scope: `suppressions:read`. */
+  exportSuppressions: { takes: [query?: ExportSuppressionsQuery], answer: Uint8Array }
   /** Forget a person. Cancels what is waiting for the address, and removes the address from the log and every
    *  projection, with all that was said to it and about it. What is counted stays: statuses, times, and that it is
    *  suppressed, by its hash. A second request while one is under way answers with the same erasure. Scope:
@@ -132,10 +140,11 @@ export interface Operations {
    *  buckets. All given filters must hold. A recipient that was retried after a bounce may count as both `bounced`
    *  and `delivered`, and so does one whose mail came back later. Opens and clicks by programs are not counted; the
    *  email's timeline has them. Mail of test keys is counted like any other. Erased recipients stay in all counts,
-   *  with an empty `destination`. Unlike other reads this one may be a second behind: mail counts as accepted once
-   *  it is recorded for that. Hours and days are kept for as long as events are. Months are closed on the fourth day
-   *  after they end, and then kept for ever by `domain`; by `tag` and `destination` they go with their days. Scope:
-   *  `emails:read`. */
+   *  with an empty `destination`. Test addresses, those of `sandbox.jetpost.test`, are left out: what becomes of
+   *  their mail is made up. They count as a `destination` alone. Unlike other reads this one may be a second behind:
+   *  mail counts as accepted once it is recorded for that. Hours and days are kept for as long as events are. Months
+   *  are closed on the fourth day after they end, and then kept for ever by `domain`; by `tag` and `destination`
+   *  they go with their days. Scope: `emails:read`. */
   getStats: { takes: [query?: GetStatsQuery], answer: Stats }
   /** Read events, or follow them as they happen. The events that webhooks get, with the same bodies, oldest first,
    *  for as long as they are kept. Without test events, and without the deferrals between an email's first one and
@@ -147,6 +156,14 @@ export interface Operations {
    *  key. An account can have 20 streams on one server; one more gets 503 `too_many_streams`. A client that reads
    *  nothing for a minute is disconnected. Scope: `emails:read`. */
   listEvents: { takes: [query?: ListEventsQuery], answer: ListEventsAnswer }
+  /** Suppress many addresses. Up to 50000 addresses, 20 MB, as `text/csv` or `application/x-ndjson`, in UTF-8. In
+   *  CSV the first line names the columns: `address` or `email`, and perhaps `reason`; without such a line they are
+   *  the first and the second. Commas, semicolons and tabs part them. In NDJSON each line is an object with
+   *  `address`, and perhaps `reason`. Everything else in a line is ignored. All of the file is read before the first
+   *  address is suppressed: a file that is too long, or no CSV, changes nothing. A line that is wrong does not keep
+   *  others out; `refused` lists every one of them. What stands already stays as it is, so the same file may be sent
+   *  again, also after a 503 in the middle of it. Scope: `suppressions:write`. */
+  importSuppressions: { takes: [body: string | Uint8Array, query?: ImportSuppressionsQuery], answer: ImportSuppressionsAnswer }
 }
 
 /** How each is asked for: `takes` names what stands in its path, then body and query. */
@@ -192,9 +209,11 @@ export const operations = {
   listSuppressions: { method: 'GET', path: '/api/suppressions', takes: ['query'] },
   getSuppression: { method: 'GET', path: '/api/suppressions/{address}', takes: ['address'] },
   deleteSuppression: { method: 'DELETE', path: '/api/suppressions/{address}', takes: ['address'] },
+  exportSuppressions: { method: 'GET', path: '/api/suppressions/export', takes: ['query'] },
   createErasure: { method: 'POST', path: '/api/erasures', takes: ['body'] },
   listErasures: { method: 'GET', path: '/api/erasures', takes: ['query'] },
   getErasure: { method: 'GET', path: '/api/erasures/{id}', takes: ['id'] },
   getStats: { method: 'GET', path: '/api/stats', takes: ['query'] },
-  listEvents: { method: 'GET', path: '/api/events', takes: ['query'] }
+  listEvents: { method: 'GET', path: '/api/events', takes: ['query'] },
+  importSuppressions: { method: 'POST', path: '/api/suppressions/import', takes: ['body', 'query'], uploads: ['text/csv', 'application/x-ndjson'] }
 } as const

@@ -95,7 +95,6 @@ export interface CreateSuppressionRequest {
   reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
 }
 
-/** A template. `html` or `text` is required. */
 export interface CreateTemplateAnswer {
   id: string
   version: number
@@ -121,6 +120,7 @@ export interface CreateTemplateAnswer {
 }
 
 export interface CreateTemplateRequest {
+/** A template. `html` or `text` is required. */
   /** A name for people. */
   name: string
   /** The subject line, in Mustache. */
@@ -577,6 +577,22 @@ export interface Erasure {
 }
 
 export interface Key {
+export interface ImportSuppressionsAnswer {
+  /** How many lines there were with something in them. */
+  lines: number
+  /** Lines that suppressed an address, or gave it one more reason. */
+  added: number
+  /** Lines that said what stood already, or what a line before had said. */
+  unchanged: number
+  /** Lines that suppressed nothing, and why: all of them. */
+  refused: Array<{
+    /** Its number in the file, from 1. */
+    line: number
+    code: string
+    message: string
+  }>
+}
+
   id: string
   name: string
   /** The first characters of the secret. */
@@ -737,6 +753,7 @@ export interface PreviewTemplateAnswer {
   missing: string[]
 }
 
+  unknown: string[]
 export interface PreviewTemplateRequest {
   /** The values that fill the template, by name. */
   variables?: Record<string, unknown>
@@ -1237,18 +1254,18 @@ export interface ListEmailsQuery {
   limit?: number
   /** The `next_cursor` of the page before. */
   cursor?: string
-  /** Status of the email. */
-  status?:
+  /** Status of the email, or several of which it has one: `status=bounced&status=failed`. */
+  status?: Array<
     | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed'
-    | 'canceled' | 'partial'
+    | 'canceled' | 'partial'>
   /** Address of a recipient. */
   to?: string
   /** Address of the sender. */
   from?: string
   /** Domain of the sender. */
   domain?: string
-  /** One of the tags. */
-  tag?: string
+  /** One of its tags, or several of which it has at least one: `tag=receipt&tag=invoice`. */
+  tag?: string[]
   /** The template it was made from. */
   template_id?: string
   /** Values of `metadata`, by name: `metadata[order]=7`. At most 5. */
@@ -1257,10 +1274,10 @@ export interface ListEmailsQuery {
   created_after?: string
   /** Created before then. */
   created_before?: string
-  /** An event of it, with or without `email.`. */
-  event?:
+  /** An event of it, with or without `email.`, or several of which it has at least one. */
+  event?: Array<
     | 'email.delivered' | 'delivered' | 'email.bounced' | 'bounced' | 'email.opened' | 'opened' | 'email.clicked'
-    | 'clicked' | 'email.complained' | 'complained' | 'email.unsubscribed' | 'unsubscribed'
+    | 'clicked' | 'email.complained' | 'complained' | 'email.unsubscribed' | 'unsubscribed'>
   /** Text in subject, sender or recipients. */
   q?: string
 }
@@ -1304,6 +1321,17 @@ export interface ListSuppressionsQuery {
 
 export interface GetStatsQuery {
   /** Length of a bucket. `day` when left out. */
+export interface ExportSuppressionsQuery {
+  /** `csv` when left out. */
+  format?: 'csv' | 'ndjson'
+  /** Suppressed for this reason. */
+  reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
+  /** Suppressed then or later. */
+  created_after?: string
+  /** Suppressed before then. */
+  created_before?: string
+}
+
   interval?: 'hour' | 'day' | 'month'
   /** Start of the first bucket; rounded down. The last 24 hours, 30 days or 12 months when left out. */
   from?: string
@@ -1334,4 +1362,9 @@ export interface ListEventsQuery {
   created_after?: string
   /** Created before then. */
   created_before?: string
+}
+
+export interface ImportSuppressionsQuery {
+  /** Of all lines: what they say themselves is not read. Left out, each line may say it, else `manual`. */
+  reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
 }

@@ -628,7 +628,7 @@ t.test('after all that there is as much of everything as was answered with 2xx, 
   for (
     const [name, once] of [
       ['emails', ['status', 'email_id', 'suppressed']],
-      ['templates', []],
+      ['templates', ['warnings']],
       ['domains', ['status', 'records', 'checked_at']],
       ['keys', ['key']],
       ['webhooks', ['secret']]

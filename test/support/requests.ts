@@ -6,6 +6,9 @@ export interface Call {
   /** Without the question mark. */
   query?: string
   body?: unknown
+  /** In place of a body, for an operation that takes no JSON. */
+  raw?: string
+  headers?: Record<string, string>
 }
 
 type Make = (app: TestApp) => Promise<Call>
@@ -71,6 +74,8 @@ const layout: Make = async app => {
 const suppression: Make = async app => ({
   params: { address: (await post(app, '/api/suppressions', newSuppression().body)).address }
 })
+
+const uploaded = (raw: string): Call => ({ raw, headers: { 'content-type': 'text/csv' } })
 
 const RIVALS = 'only when others change it at the same moment, again and again'
 const TOO_MANY = 'takes more of them than this test should make: the tests of the operation have it'
@@ -170,6 +175,9 @@ export const recipes: Record<string, Recipe> = {
   listSuppressions: { valid: simply },
   getSuppression: { valid: suppression },
   deleteSuppression: { valid: suppression, also: { 409: RIVALS } },
+
+  importSuppressions: { valid: async () => uploaded('address\nada@example.com\n'), also: { 409: RIVALS } },
+  exportSuppressions: { valid: async () => ({ query: 'format=ndjson' }) },
 
   createErasure: { valid: async () => newSuppression() },
   listErasures: { valid: simply },
