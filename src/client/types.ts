@@ -49,6 +49,7 @@ export interface CreateKeyAnswer {
   /** Requests a minute, by class. The operator sets them. */
   limits: {
     'emails:send': number
+    'emails:batch': number
     'emails:list': number
     'templates:create': number
     other: number
@@ -119,8 +120,8 @@ export interface CreateTemplateAnswer {
   }>
 }
 
-export interface CreateTemplateRequest {
 /** A template. `html` or `text` is required. */
+export interface CreateTemplateRequest {
   /** A name for people. */
   name: string
   /** The subject line, in Mustache. */
@@ -576,7 +577,6 @@ export interface Erasure {
   }>
 }
 
-export interface Key {
 export interface ImportSuppressionsAnswer {
   /** How many lines there were with something in them. */
   lines: number
@@ -593,6 +593,7 @@ export interface ImportSuppressionsAnswer {
   }>
 }
 
+export interface Key {
   id: string
   name: string
   /** The first characters of the secret. */
@@ -607,6 +608,7 @@ export interface ImportSuppressionsAnswer {
   /** Requests a minute, by class. The operator sets them. */
   limits: {
     'emails:send': number
+    'emails:batch': number
     'emails:list': number
     'templates:create': number
     other: number
@@ -751,9 +753,9 @@ export interface PreviewTemplateAnswer {
   html: string | null
   text: string | null
   missing: string[]
+  unknown: string[]
 }
 
-  unknown: string[]
 export interface PreviewTemplateRequest {
   /** The values that fill the template, by name. */
   variables?: Record<string, unknown>
@@ -1319,8 +1321,6 @@ export interface ListSuppressionsQuery {
   created_before?: string
 }
 
-export interface GetStatsQuery {
-  /** Length of a bucket. `day` when left out. */
 export interface ExportSuppressionsQuery {
   /** `csv` when left out. */
   format?: 'csv' | 'ndjson'
@@ -1332,6 +1332,8 @@ export interface ExportSuppressionsQuery {
   created_before?: string
 }
 
+export interface GetStatsQuery {
+  /** Length of a bucket. `day` when left out. */
   interval?: 'hour' | 'day' | 'month'
   /** Start of the first bucket; rounded down. The last 24 hours, 30 days or 12 months when left out. */
   from?: string
