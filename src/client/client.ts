@@ -136,7 +136,28 @@ export class Jetpost extends Caller {
     update: this.method('updateWebhook'),
     delete: this.method('deleteWebhook'),
     rotateSecret: this.method('rotateWebhookSecret'),
-    test: this.method('testWebhook')
+    test: this.method('testWebhook'),
+    /** What was and is sent to an endpoint, newest first. */
+    deliveries: this.all('listDeliveries'),
+    deliveriesPage: this.method('listDeliveries'),
+    /** Sends events of the past again. */
+    replay: this.method('createReplay'),
+    /** Counts what `replay` would send. */
+    countReplay: this.method('countReplay'),
+    replays: this.all('listReplays'),
+    replaysPage: this.method('listReplays')
+  }
+
+  readonly deliveries = {
+    /** With its requests, their answers, and the body. */
+    get: this.method('getDelivery'),
+    /** Sends it again, whatever its state. */
+    replay: this.method('replayDelivery')
+  }
+
+  readonly replays = {
+    get: this.method('getReplay'),
+    cancel: this.method('cancelReplay')
   }
 
   readonly suppressions = {

@@ -1,16 +1,17 @@
 // Made from the OpenAPI document by `npm run client`. Do not edit.
 
 import type {
-  CancelEmailAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
-  CreateSuppressionRequest, CreateTemplateAnswer, CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest,
-  Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key, ListDomainsAnswer, ListEmailsAnswer,
-  ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer,
-  ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer, PreviewTemplateRequest, RescheduleEmailAnswer,
+  CancelEmailAnswer, CountReplayAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
+  CreateReplayRequest, CreateSuppressionRequest, CreateTemplateAnswer, CreateTemplateRequest, CreateWebhookAnswer,
+  CreateWebhookRequest, Delivery, Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key,
+  ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer,
+  ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer,
+  PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer,
   RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
   SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer,
   TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook,
-  ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery,
-  ExportSuppressionsQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
+  ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListDeliveriesQuery,
+  ListSuppressionsQuery, ExportSuppressionsQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -111,6 +112,28 @@ export interface Operations {
   /** Send a test event to a webhook endpoint. Sends a made-up event, with `data.test` true, signed and retried like
    *  any other. Scope: `webhooks:write`. */
   testWebhook: { takes: [id: string, body?: TestWebhookRequest], answer: TestWebhookAnswer }
+  /** List the deliveries of a webhook endpoint. Newest first, for 30 days. All given filters must hold. Scope:
+   *  `webhooks:read`. */
+  listDeliveries: { takes: [id: string, query?: ListDeliveriesQuery], answer: ListDeliveriesAnswer }
+  /** Get a delivery with its requests and their answers. Scope: `webhooks:read`. */
+  getDelivery: { takes: [id: string], answer: Delivery }
+  /** Send a delivery again. Whatever its state: the same id, the same bytes. Its attempts and its 24 hours begin
+   *  again. Scope: `webhooks:write`. */
+  replayDelivery: { takes: [id: string], answer: ReplayDeliveryAnswer }
+  /** Send events of the past to a webhook endpoint again. With the same ids and the same bytes, behind new events.
+   *  Ten can be under way at once. Scope: `webhooks:write`. */
+  createReplay: { takes: [id: string, body: CreateReplayRequest], answer: Replay }
+  /** List the replays of a webhook endpoint. Newest first, with how far each has come: the last 500 of the last 30
+   *  days. Scope: `webhooks:read`. */
+  listReplays: { takes: [id: string, query?: PageQuery], answer: ListReplaysAnswer }
+  /** Count what a replay would send. Takes what creating the replay takes, and sends nothing. Scope:
+   *  `webhooks:read`. */
+  countReplay: { takes: [id: string, body: CreateReplayRequest], answer: CountReplayAnswer }
+  /** Get a replay and how far it has come. Scope: `webhooks:read`. */
+  getReplay: { takes: [id: string], answer: Replay }
+  /** Cancel a replay. It requests no more deliveries; those that it has requested are still sent. Scope:
+   *  `webhooks:write`. */
+  cancelReplay: { takes: [id: string], answer: Replay }
   /** Suppress an address. It gets no mail of this account from now on. Answers 200 when it was suppressed before; a
    *  new reason is then added. Scope: `suppressions:write`. */
   createSuppression: { takes: [body: CreateSuppressionRequest], answer: Suppression }
@@ -205,6 +228,14 @@ export const operations = {
   deleteWebhook: { method: 'DELETE', path: '/api/webhooks/{id}', takes: ['id'] },
   rotateWebhookSecret: { method: 'POST', path: '/api/webhooks/{id}/rotate-secret', takes: ['id', 'body'] },
   testWebhook: { method: 'POST', path: '/api/webhooks/{id}/test', takes: ['id', 'body'] },
+  listDeliveries: { method: 'GET', path: '/api/webhooks/{id}/deliveries', takes: ['id', 'query'] },
+  getDelivery: { method: 'GET', path: '/api/deliveries/{id}', takes: ['id'] },
+  replayDelivery: { method: 'POST', path: '/api/deliveries/{id}/replay', takes: ['id'] },
+  createReplay: { method: 'POST', path: '/api/webhooks/{id}/replays', takes: ['id', 'body'] },
+  listReplays: { method: 'GET', path: '/api/webhooks/{id}/replays', takes: ['id', 'query'] },
+  countReplay: { method: 'POST', path: '/api/webhooks/{id}/replays/count', takes: ['id', 'body'] },
+  getReplay: { method: 'GET', path: '/api/replays/{id}', takes: ['id'] },
+  cancelReplay: { method: 'POST', path: '/api/replays/{id}/cancel', takes: ['id'] },
   createSuppression: { method: 'POST', path: '/api/suppressions', takes: ['body'] },
   listSuppressions: { method: 'GET', path: '/api/suppressions', takes: ['query'] },
   getSuppression: { method: 'GET', path: '/api/suppressions/{address}', takes: ['address'] },

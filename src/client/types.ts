@@ -22,6 +22,16 @@ export interface CancelEmailAnswer {
   }>
 }
 
+export interface CountReplayAnswer {
+  deliveries: number
+  /** More than deliveries where they go out in batches. */
+  events: number
+  /** Events by type. */
+  types: Record<string, number>
+  /** False = there may be more: counting takes 8 s and 100,000 deliveries at most. */
+  complete: boolean
+}
+
 export interface CreateDomainRequest {
   /** A domain to send from. */
   name: string
@@ -87,6 +97,17 @@ export interface CreateKeyRequest {
   unsubscribe?: boolean | null
   /** Whether its mail goes to the mail catcher only. False when left out. */
   test?: boolean
+}
+
+export interface CreateReplayRequest {
+  /** `failed` = deliveries that failed in the span; `all` = every event of the span that it listens to. */
+  what: 'failed' | 'all'
+  /** Where the span begins. */
+  from: string
+  /** Where it ends. Now when left out. */
+  to?: string
+  /** Deliveries a second, 1 to 1000, behind what is new. 100 when left out. */
+  pace?: number
 }
 
 export interface CreateSuppressionRequest {
@@ -201,6 +222,56 @@ export interface CreateWebhookRequest {
   mode?: 'live' | 'test' | 'both'
   /** Events from then on are sent, also past ones as far back as they are kept. Now when left out. */
   start_at?: string
+}
+
+export interface Delivery {
+  id: string
+  webhook_id: string
+  state: 'pending' | 'retrying' | 'delivered' | 'failed'
+  /** Why it failed without another request. */
+  reason: string | null
+  events: Array<{
+    id: string
+    type:
+      | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+      | 'email.unsubscribed'
+    email_id: string
+  }>
+  batch: boolean
+  test: boolean
+  /** The replay that its state is about; null = its first run. */
+  replay_id: string | null
+  /** Requests of this run. */
+  attempts: number
+  last_attempt: {
+    /** HTTP status; null = no answer, and `error` says why. */
+    status: number | null
+    error: string | null
+    error_kind: string | null
+    duration_ms: number
+  } | null
+  requested_at: string
+  first_attempt_at: string | null
+  next_attempt_at: string | null
+  ended_at: string | null
+  /** Of all its runs, oldest first; the last 100 at most. */
+  requests: Array<{
+    at: string
+    /** From 1 in each run. */
+    attempt: number
+    replay_id: string | null
+    /** HTTP status; null = no answer, and `error` says why. */
+    status: number | null
+    error: string | null
+    error_kind: string | null
+    duration_ms: number
+    url: string
+    headers: Record<string, string>
+    /** The first 4,096 bytes of the answer, as text. */
+    response: string
+  }>
+  /** What is POSTed; null = no longer stored. */
+  body: string | null
 }
 
 export interface Domain {
@@ -623,6 +694,42 @@ export interface Key {
   created_at: string
 }
 
+export interface ListDeliveriesAnswer {
+  data: Array<{
+    id: string
+    webhook_id: string
+    state: 'pending' | 'retrying' | 'delivered' | 'failed'
+    /** Why it failed without another request. */
+    reason: string | null
+    events: Array<{
+      id: string
+      type:
+        | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+        | 'email.unsubscribed'
+      email_id: string
+    }>
+    batch: boolean
+    test: boolean
+    /** The replay that its state is about; null = its first run. */
+    replay_id: string | null
+    /** Requests of this run. */
+    attempts: number
+    last_attempt: {
+      /** HTTP status; null = no answer, and `error` says why. */
+      status: number | null
+      error: string | null
+      error_kind: string | null
+      duration_ms: number
+    } | null
+    requested_at: string
+    first_attempt_at: string | null
+    next_attempt_at: string | null
+    ended_at: string | null
+  }>
+  has_more: boolean
+  next_cursor: string | null
+}
+
 export interface ListDomainsAnswer {
   data: Domain[]
   has_more: boolean
@@ -673,6 +780,12 @@ export interface ListEventsAnswer {
 
 export interface ListKeysAnswer {
   data: Key[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListReplaysAnswer {
+  data: Replay[]
   has_more: boolean
   next_cursor: string | null
 }
@@ -785,6 +898,30 @@ export interface Problem {
     /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
+}
+
+export interface Replay {
+  id: string
+  webhook_id: string
+  /** `backfill` = events from before the endpoint was created, by its `start_at`. */
+  what: 'failed' | 'all' | 'backfill'
+  from: string
+  to: string
+  pace: number
+  /** Deliveries so far; not all of them are sent yet. */
+  requested: number
+  /** `running`, `done`, `canceled`, `endpoint_deleted` or `endpoint_disabled`. */
+  state: string
+  /** What it waits for, while it does for longer. */
+  waits_for: string | null
+  /** When it last requested deliveries, or ended. */
+  changed_at: string
+}
+
+export interface ReplayDeliveryAnswer {
+  id: string
+  webhook_id: string
+  replay_id: string
 }
 
 export interface RescheduleEmailAnswer {
@@ -1304,6 +1441,20 @@ export interface PageQuery {
 export interface GetTemplateQuery {
   /** Which version. The newest when left out. */
   version?: number
+}
+
+export interface ListDeliveriesQuery {
+  /** How many to list, 1 to 100. 25 when left out. */
+  limit?: number
+  /** The `next_cursor` of the page before. */
+  cursor?: string
+  state?: 'pending' | 'retrying' | 'delivered' | 'failed'
+  event_id?: string
+  email_id?: string
+  /** Requested then or later. */
+  created_after?: string
+  /** Requested before then. */
+  created_before?: string
 }
 
 export interface ListSuppressionsQuery {

@@ -89,12 +89,15 @@ t.test('every operation of the document has a method, and no method is of anothe
     suppressions,
     erasures,
     stats,
+    deliveries,
+    replays,
     ...rest
   } = client
   t.strictSame(Object.keys(rest), [], 'this test knows all resources')
   t.type(tail, 'function', 'of the same operation as events.list; see below')
   await me()
-  for (const resource of [emails, events, templates, domains, keys, webhooks, suppressions, erasures, stats]) {
+  const lists = [emails, events, templates, domains, keys, webhooks, suppressions, erasures, stats, deliveries, replays]
+  for (const resource of lists) {
     for (const method of Object.values(resource) as Array<(...args: unknown[]) => unknown>) {
       const answer = method('x', {})
       await (Symbol.asyncIterator in Object(answer) ? collect(answer as AsyncIterable<unknown>) : answer)

@@ -1,4 +1,5 @@
 import type { TestApp } from './app.ts'
+import { until } from './wait.ts'
 
 /** What goes into a request. Without `body` it is the first example of the document. */
 export interface Call {
@@ -108,6 +109,30 @@ const inRotation: Make = async app => {
 }
 const paused = created('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'], paused: true }))
 
+const delivery: Make = async app => {
+  const { id } = (await webhook(app)).params!
+  return { params: { id: (await post(app, `/api/webhooks/${id}/test`)).delivery_id } }
+}
+const orphan: Make = async app => {
+  const hook = await webhook(app)
+  const { delivery_id: id } = await post(app, `/api/webhooks/${hook.params!.id}/test`)
+  await app.request('DELETE', `/api/webhooks/${hook.params!.id}`)
+  return { params: { id } }
+}
+const lastHour = () => ({ what: 'failed', from: inHours(-1) })
+/** Of a paused endpoint it waits. */
+const replay: Make = async app => {
+  const hook = await paused(app)
+  return { params: { id: (await post(app, `/api/webhooks/${hook.params!.id}/replays`, lastHour())).id } }
+}
+const finished: Make = async app => {
+  const hook = await webhook(app)
+  const { id } = await post(app, `/api/webhooks/${hook.params!.id}/replays`, lastHour())
+  await until(async () => (await app.request('GET', `/api/replays/${id}`)).body.state === 'done')
+  return { params: { id } }
+}
+const DISABLED = 'takes an endpoint that is disabled: api/webhook-deliveries has it'
+
 /** By operationId: an operation without an entry fails the test. */
 export const recipes: Record<string, Recipe> = {
   sendEmail: { valid: simply },
@@ -167,6 +192,15 @@ export const recipes: Record<string, Recipe> = {
   deleteWebhook: { valid: webhook, also: { 409: RIVALS } },
   rotateWebhookSecret: { valid: webhook, also: { 409: rotated } },
   testWebhook: { valid: webhook, also: { 409: paused } },
+
+  listDeliveries: { valid: webhook },
+  getDelivery: { valid: delivery },
+  replayDelivery: { valid: delivery, also: { 409: orphan } },
+  createReplay: { valid: async app => ({ ...await webhook(app), body: lastHour() }), also: { 409: DISABLED } },
+  countReplay: { valid: async app => ({ ...await webhook(app), body: lastHour() }), also: { 409: DISABLED } },
+  listReplays: { valid: webhook },
+  getReplay: { valid: replay },
+  cancelReplay: { valid: replay, also: { 409: finished } },
 
   createSuppression: {
     valid: async () => newSuppression(),
