@@ -25,7 +25,8 @@ interface Entry extends WantedSuppression {
 }
 
 /** Suppresses many addresses; what stands already is no fact, so doing it again does nothing. Says how many reasons it
- *  added. When it throws a part may be done: repeat it. Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
+ *  added. When it throws a part may be done: repeat it. Throws LogUnavailable, Conflict, or what `isUnanswered` knows.
+ */
 export async function importSuppressions (
   services: Pick<Services, 'factLog'>,
   asker: Asker,

@@ -186,7 +186,10 @@ export interface Operations {
    *  address is suppressed: a file that is too long, or no CSV, changes nothing. A line that is wrong does not keep
    *  others out; `refused` lists every one of them. What stands already stays as it is, so the same file may be sent
    *  again, also after a 503 in the middle of it. Scope: `suppressions:write`. */
-  importSuppressions: { takes: [body: string | Uint8Array, query?: ImportSuppressionsQuery], answer: ImportSuppressionsAnswer }
+  importSuppressions: {
+    takes: [body: string | Uint8Array, query?: ImportSuppressionsQuery]
+    answer: ImportSuppressionsAnswer
+  }
 }
 
 /** How each is asked for: `takes` names what stands in its path, then body and query. */
@@ -246,5 +249,10 @@ export const operations = {
   getErasure: { method: 'GET', path: '/api/erasures/{id}', takes: ['id'] },
   getStats: { method: 'GET', path: '/api/stats', takes: ['query'] },
   listEvents: { method: 'GET', path: '/api/events', takes: ['query'] },
-  importSuppressions: { method: 'POST', path: '/api/suppressions/import', takes: ['body', 'query'], uploads: ['text/csv', 'application/x-ndjson'] }
+  importSuppressions: {
+    method: 'POST',
+    path: '/api/suppressions/import',
+    takes: ['body', 'query'],
+    uploads: ['text/csv', 'application/x-ndjson']
+  }
 } as const

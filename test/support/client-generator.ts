@@ -198,7 +198,9 @@ function typesFile (shapes: Map<string, Json>): string {
 function operationsFile (operations: Operation[], shapes: string[]): string {
   const typed = operations.map(({ name, about, takes, answer }) => {
     const tuple = takes.map(({ name, type, optional }) => `${name}${optional ? '?' : ''}: ${type}`).join(', ')
-    return `${comment(about, '  ')}\n  ${name}: { takes: [${tuple}], answer: ${answer} }\n`
+    const line = `  ${name}: { takes: [${tuple}], answer: ${answer} }`
+    const wrapped = `  ${name}: {\n    takes: [${tuple}]\n    answer: ${answer}\n  }`
+    return `${comment(about, '  ')}\n${line.length <= WIDTH_MAX ? line : wrapped}\n`
   })
   const known = operations.map(({ name, method, path, takes, idempotent, uploads }) => {
     const names = takes.map(({ name }) => literal(name)).join(', ')
@@ -206,9 +208,9 @@ function operationsFile (operations: Operation[], shapes: string[]): string {
       ...(idempotent ? ['idempotent: true'] : []),
       ...(uploads === null ? [] : [`uploads: [${uploads.map(literal).join(', ')}]`])
     ]
-    return `  ${name}: { ${
-      [`method: ${literal(method)}`, `path: ${literal(path)}`, `takes: [${names}]`, ...more].join(', ')
-    } }`
+    const parts = [`method: ${literal(method)}`, `path: ${literal(path)}`, `takes: [${names}]`, ...more]
+    const line = `  ${name}: { ${parts.join(', ')} }`
+    return line.length < WIDTH_MAX ? line : `  ${name}: {\n${parts.map(part => `    ${part}`).join(',\n')}\n  }`
   })
   const spoken = shapes.filter(name => new RegExp(`\\b${name}\\b`).test(typed.join('')))
   return [
