@@ -5,7 +5,7 @@ import type {
   CreateReplayRequest, CreateSuppressionRequest, CreateTemplateAnswer, CreateTemplateRequest, CreateWebhookAnswer,
   CreateWebhookRequest, Delivery, Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key,
   ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer,
-  ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer,
+  ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, Me,
   PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer,
   RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
   SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer,

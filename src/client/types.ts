@@ -842,6 +842,7 @@ export interface Me {
   /** Requests a minute, by class. The operator sets them. */
   limits: {
     'emails:send': number
+    'emails:batch': number
     'emails:list': number
     'templates:create': number
     other: number

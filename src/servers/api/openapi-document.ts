@@ -127,7 +127,7 @@ function operationOf (route: ApiRoute, models: Models, routes: ApiRoute[]): Json
 
 function requestBodyOf ({ schema: { body }, config: { uploads } }: ApiRoute, models: Models): Json | undefined {
   if (uploads !== undefined) {
-    const content = Object.fromEntries(uploads.map(type => [type, { schema: { type: 'string' } }]))
+    const content = Object.fromEntries(uploads.map(type => [type, { schema: OTHER_BODIES[type] }]))
     return { required: true, content }
   }
   if (body === undefined) return undefined
