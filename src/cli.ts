@@ -82,6 +82,10 @@ const groups: Record<string, Record<string, Entry>> = {
       does: 'show what the key in JETPOST_API_KEY may do',
       load: async () => (await import('#src/cli/me.ts')).me
     },
+    suppressions: {
+      does: 'import and export suppressed addresses, as CSV or NDJSON',
+      load: async () => (await import('#src/cli/suppressions.ts')).suppressions
+    },
     erase: {
       does: 'erase an address from the log and the projections',
       load: async () => (await import('#src/cli/erase.ts')).erase

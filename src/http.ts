@@ -8,6 +8,7 @@ import type { Services } from '#src/actions/services.ts'
 import { apiContext, type Api } from '#src/servers/api/context.ts'
 import { answer, helpLink, malformedUrl, missingHost, notFound, type HttpProblem } from '#src/servers/api/errors.ts'
 import { batchRoutes } from '#src/servers/api/batches.ts'
+import { deliveryRoutes } from '#src/servers/api/deliveries.ts'
 import { domainRoutes } from '#src/servers/api/domains.ts'
 import { emailActionRoutes } from '#src/servers/api/email-actions.ts'
 import { contentRoutes } from '#src/servers/api/email-content.ts'
@@ -23,7 +24,9 @@ import { meRoute } from '#src/servers/api/me.ts'
 import { closeIdleConnections } from '#src/servers/api/connections.ts'
 import { apiDescription, rememberRoutes } from '#src/servers/api/openapi.ts'
 import type { Reads } from '#src/postgres/reads.ts'
+import { replayRoutes } from '#src/servers/api/replays.ts'
 import { statsRoutes } from '#src/servers/api/stats.ts'
+import { suppressionFileRoutes } from '#src/servers/api/suppression-files.ts'
 import { suppressionRoutes } from '#src/servers/api/suppressions.ts'
 import { templateRoutes } from '#src/servers/api/templates.ts'
 import { webhookRoutes } from '#src/servers/api/webhooks.ts'
@@ -160,7 +163,10 @@ function apiRoutes (app: Api, { services, reads, streams = {} }: ApiModules, log
   keyRoutes(app, services)
   meRoute(app, services)
   webhookRoutes(app, services)
+  deliveryRoutes(app, services, reads)
+  replayRoutes(app, services, reads)
   suppressionRoutes(app, services, reads)
+  suppressionFileRoutes(app, services, reads)
   erasureRoutes(app, services, reads)
   statsRoutes(app, reads, services.factLog.clock)
   eventRoutes(app, services, { log, streams })

@@ -14,16 +14,16 @@ export const EventFilter = Type.Union(
   EVENT_TYPES.flatMap(type => [type, type.slice('email.'.length)]).map(name => Type.Literal(name))
 )
 
-/** The filters of GET /api/emails that this view can answer; all given ones must hold. */
+/** The filters of GET /api/emails that this view can answer; all given ones must hold, of several values one. */
 export interface EmailFilters {
-  status?: Static<typeof EmailStatus>
+  status?: readonly Static<typeof EmailStatus>[]
   /** Address of any recipient, whole, in any case of letters. */
   to?: string
   /** The sender's address, likewise. */
   from?: string
   /** The sender's domain. */
   domain?: string
-  tag?: string
+  tag?: readonly string[]
   /** Name → value as text; `"7"` finds the string and the number, `"true"` the string and the boolean. */
   metadata?: Record<string, string>
   template_id?: string
@@ -32,7 +32,7 @@ export interface EmailFilters {
   /** RFC 3339: before. */
   created_before?: string
   /** Some recipient has had this event (spec 6.1). */
-  event?: Static<typeof EventFilter>
+  event?: readonly Static<typeof EventFilter>[]
   /** Substring of subject, sender or a recipient, in any case of letters. */
   q?: string
 }
@@ -56,27 +56,14 @@ const COLUMNS =
 
 /** A page of an account's emails, newest first. Stable: a new row comes before the first page, never into a later one.
  */
-export function listEmails ({ account, filters, limit, cursor }: EmailListOptions): Query<EmailPage> {
-  // The table whose index is walked: what only the states know is looked for there. Nearly every email is delivered, so
-  // no index tells those apart.
-  const { status, event } = filters
-  const driver = status === undefined && (event === undefined || eventType(event) === 'email.delivered')
-    ? sql`emails`
-    : sql`email_states`
-  const conditions = [
-    sql`emails.account = ${account} and email_states.account = ${account}`,
-    ...(cursor === null ? [] : [sql`(${driver}.created_at, ${driver}.id) < (${cursor.at}::timestamptz, ${cursor.id})`]),
-    ...(filters.created_after === undefined
-      ? []
-      : [sql`${driver}.created_at >= ${filters.created_after}::timestamptz`]),
-    ...(filters.created_before === undefined
-      ? []
-      : [sql`${driver}.created_at < ${filters.created_before}::timestamptz`]),
-    ...filterConditions(account, filters)
-  ]
+export function listEmails (options: EmailListOptions): Query<EmailPage> {
+  const { filters, limit } = options
+  const branches = branchesOf(filters).map(branch => branchSql(options, branch))
+  const found = branches.reduce((left, right) => sql`(${left}) union all (${right})`)
   return {
-    sql: sql`select ${COLUMNS} from emails join email_states on email_states.id = emails.id
-      where ${all(conditions)} order by ${driver}.created_at desc, ${driver}.id desc limit ${limit + 1}`,
+    sql: branches.length === 1
+      ? found
+      : sql`select * from (${found}) found order by created_at desc, id desc limit ${limit + 1}`,
     read: rows => {
       const data = (rows as unknown as EmailRow[]).slice(0, limit).map(summaryOf)
       const more = rows.length > limit
@@ -89,13 +76,58 @@ export function listEmails ({ account, filters, limit, cursor }: EmailListOption
   }
 }
 
+/** Emails of which no other branch has any: one status, one first event. Each walks its index in the list's order and
+ *  stops when a page is full; of several values at once PostgreSQL would read and sort every email. */
+interface Branch {
+  status: EmailStatus | null
+  /** It has one of these events; none = any. */
+  events: readonly EventType[]
+  /** It has none of these. */
+  without: readonly EventType[]
+}
+
+function branchesOf ({ status = [], event = [] }: EmailFilters): Branch[] {
+  const events = [...new Set(event.map(eventType))]
+  if (status.length > 0) return [...new Set(status)].map(one => ({ status: one, events, without: [] }))
+  if (events.length === 0) return [{ status: null, events, without: [] }]
+  return events.map((one, i) => ({ status: null, events: [one], without: events.slice(0, i) }))
+}
+
+function branchSql ({ account, filters, limit, cursor }: EmailListOptions, branch: Branch): Sql {
+  // The table whose index is walked: what only the states know is looked for there. Nearly every email is delivered, so
+  // no index tells those apart.
+  const { status, events, without } = branch
+  const driver = status === null && (events.length === 0 || events.includes('email.delivered'))
+    ? sql`emails`
+    : sql`email_states`
+  const conditions = [
+    sql`emails.account = ${account} and email_states.account = ${account}`,
+    ...(cursor === null ? [] : [sql`(${driver}.created_at, ${driver}.id) < (${cursor.at}::timestamptz, ${cursor.id})`]),
+    ...(filters.created_after === undefined
+      ? []
+      : [sql`${driver}.created_at >= ${filters.created_after}::timestamptz`]),
+    ...(filters.created_before === undefined
+      ? []
+      : [sql`${driver}.created_at < ${filters.created_before}::timestamptz`]),
+    ...(status === null ? [] : [sql`email_states.status = ${status}`]),
+    ...(events.length === 0 ? [] : [some(events.map(event => HAS_EVENT[event]))]),
+    ...without.map(event => sql`not ${HAS_EVENT[event]}`),
+    ...filterConditions(account, filters)
+  ]
+  return sql`select ${COLUMNS} from emails join email_states on email_states.id = emails.id
+    where ${all(conditions)} order by ${driver}.created_at desc, ${driver}.id desc limit ${limit + 1}`
+}
+
+/** Conditions of which one must hold; at least one. */
+function some (conditions: Sql[]): Sql {
+  return sql`(${conditions.reduce((left, right) => sql`${left} or ${right}`)})`
+}
+
 function filterConditions (
   account: string,
-  { status, to, from, domain, tag, metadata, template_id, event, q }: EmailFilters
+  { to, from, domain, tag = [], metadata, template_id, q }: EmailFilters
 ): Sql[] {
   return [
-    ...(status === undefined ? [] : [sql`email_states.status = ${status}`]),
-    ...(event === undefined ? [] : [HAS_EVENT[eventType(event)]]),
     ...(from === undefined ? [] : [sql`lower(emails.from_address) = lower(${from})`]),
     ...(domain === undefined ? [] : [sql`emails.from_domain = ${domain.toLowerCase()}`]),
     ...(to === undefined
@@ -104,7 +136,7 @@ function filterConditions (
         sql`emails.id in (select email from recipients where account = ${account} and lower(address) = lower(${to}))`
       ]),
     ...(template_id === undefined ? [] : [sql`emails.template = ${template_id}`]),
-    ...(tag === undefined ? [] : [sql`emails.tags <> '{}' and emails.tags @> ${[tag]}::text[]`]),
+    ...(tag.length === 0 ? [] : [sql`emails.tags <> '{}' and emails.tags && ${[...tag]}::text[]`]),
     ...Object.entries(metadata ?? {}).map(([name, value]) => metadataCondition(name, value)),
     ...(q === undefined ? [] : [sql`emails.search ilike ${`%${q.replaceAll(/[\\%_]/g, '\\$&')}%`}`])
   ]
@@ -130,7 +162,7 @@ function metadataCondition (name: string, value: string): Sql {
   const meanings: unknown[] = [value]
   if (/^(true|false|null|-?(0|[1-9]\d{0,15})(\.\d{1,15})?)$/.test(value)) meanings.push(JSON.parse(value))
   const found = meanings.map(meaning => sql`emails.metadata @> ${json({ [name]: meaning })}::jsonb`)
-  return sql`emails.metadata <> '{}' and (${found.reduce((left, right) => sql`${left} or ${right}`)})`
+  return sql`emails.metadata <> '{}' and ${some(found)}`
 }
 
 /** One email with its recipients and everything that happened; null when the account has none of that id. */

@@ -3,6 +3,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { isErased, pastOf } from '#streams/email/erase.ts'
 import type { EmailRecorded, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import type { Counted } from '../counts.ts'
 
 /** One recipient counted once: what for, when, and where it belongs. */
@@ -21,6 +22,11 @@ export interface Count {
   tags: string[]
   /** The recipient's domain; '' when the person is forgotten. */
   destination: string
+}
+
+/** False for a test address: what becomes of its mail is made up. */
+export function countsForSender ({ destination }: Pick<Count, 'destination'>): boolean {
+  return destination !== SANDBOX_DOMAIN
 }
 
 /** What a fact of EMAILS counts; one that stands in the place of others counts what they did. */

@@ -1,17 +1,19 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { isErased } from '#streams/email/erase.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { COLUMNS, eachCount, NOTHING, type Counted, type Counts } from '../counts.ts'
 import { json, sql, type Projection, type Sql } from '../define.ts'
-import { countsIn, type Count } from './count.ts'
+import { countsForSender, countsIn, type Count } from './count.ts'
 import { recount, remember } from './recount.ts'
 
 /** How many recipients, by hour: the rows behind GET /api/stats. What counts is added up, so each fact comes once, the
  *  checkpoint sees to it, and there is no law to merge by. Only those that stand in the place of others tell again what
- *  has been counted already, or has not. */
+ *  has been counted already, or has not. Test addresses say nothing of a sender: they count for their destination
+ *  alone. */
 export const stats: Projection = {
   name: 'stats',
-  version: 1,
+  version: 2,
   streams: [{ stream: 'EMAILS', filter: 'email.>' }],
   aging: {
     stream: 'EMAILS',
@@ -41,7 +43,7 @@ const ADDED = eachCount(column => sql`${column} = old.${column} + excluded.${col
 
 function addHours (counts: Count[]): Sql {
   const rows = new Map<string, Counts>()
-  for (const { account, hour, domain, tags, counted } of counts) {
+  for (const { account, hour, domain, tags, counted } of counts.filter(countsForSender)) {
     for (const tag of ['', ...tags]) {
       tally(rows, `${account} ${hour} ${domain} ${tag}`, { account, tag, hour, domain }, counted)
     }
@@ -121,7 +123,9 @@ function rememberAll (counts: Count[]): Sql {
       update stats_hours old set accepted = old.accepted - twice.count
       from (
         select account, tag, hour, domain, count(*) as count
-        from (select again.*, unnest(array_prepend('', tags)) as tag from again) as each_tag
+        from (
+          select again.*, unnest(array_prepend('', tags)) as tag from again where asked <> ${SANDBOX_DOMAIN}
+        ) as each_tag
         group by account, tag, hour, domain) as twice
       where old.account = twice.account and old.tag = twice.tag and old.hour = twice.hour and old.domain = twice.domain
     ), by_destination as (

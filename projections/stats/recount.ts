@@ -1,3 +1,4 @@
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { COLUMNS, COUNTED, eachCount } from '../counts.ts'
 import { json, Sql, sql } from '../define.ts'
 import type { Count } from './count.ts'
@@ -36,7 +37,10 @@ function count (counts: Count[]): Sql {
     ), by_hour as (
       insert into stats_hours as old (account, tag, hour, domain, ${COLUMNS})
       select account, tag, hour, domain, ${STEPS}
-      from (select told.*, 1 as step, unnest(array_prepend('', tags)) as tag from told where before is null) as steps
+      from (
+        select told.*, 1 as step, unnest(array_prepend('', tags)) as tag from told
+        where before is null and destination <> ${SANDBOX_DOMAIN}
+      ) as steps
       group by account, tag, hour, domain order by account, tag, hour, domain
       on conflict (account, tag, hour, domain) do update set ${ADDED}
     ), by_destination as (

@@ -1,5 +1,5 @@
 -- Recipients counted by the hour (UTC) in which it happened, the sender's domain ('' = not told) and each of the tags;
--- tag '' = all mail, tagged or not.
+-- tag '' = all mail, tagged or not. Without recipients at the sandbox.
 create table stats_hours (
   account text collate "C" not null,
   tag text collate "C" not null,

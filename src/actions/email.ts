@@ -101,7 +101,7 @@ export async function prepareEmail (
   const [rendered, standing] = await Promise.all([
     draft.template === null
       ? null
-      : services.templates.render(key.account, draft.template.id, draft.template.variables, budget),
+      : services.templates.render(key.account, { ...draft.template, ownSubject: draft.subject !== null }, budget),
     services.suppressions.standing(key.account, draft.recipients.map(({ address }) => address))
   ])
   if (rendered instanceof Refusal) return rendered

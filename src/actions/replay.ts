@@ -214,6 +214,18 @@ export async function cancelReplay (
   })
 }
 
+/** A replay and how far it has come. Throws what `isUnanswered` knows. */
+export async function findReplay (
+  services: Pick<Services, 'factLog'>,
+  asker: Asker,
+  replay: string
+): Promise<ReplayState | Refusal> {
+  const recorded = await lastOf(services, asker, replay)
+  if (recorded === null) return new Refusal('not_found', `There is no replay ${replay}.`)
+  const waits = await waitsOf(services.factLog.bus, recorded.fact.data.webhook)
+  return stateOf(recorded.fact, waits.get(replay))
+}
+
 /** The replay's last fact, whatever its endpoint: there are few subjects of replays. */
 async function lastOf (
   { factLog }: Pick<Services, 'factLog'>,

@@ -2,8 +2,9 @@ import { Refusal } from '#streams/define.ts'
 import type { VariableFault } from '#streams/template/decide.ts'
 import type { TemplateVersioned } from '#streams/template/facts.ts'
 import { subjects } from '#streams/subjects.ts'
-import { fillMail, layoutOf, readMail, renderMail, type MailTemplate } from '#src/content/mustache-mail.ts'
+import { layoutOf, readMail, renderMail, type MailTemplate } from '#src/content/mustache-mail.ts'
 import { MustacheError, weightOf, type RenderBudget } from '#src/content/mustache.ts'
+import { fillMail, unknownFaults, watchMisses } from '#src/content/template-variables.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { getFact } from '#src/nats/get.ts'
 
@@ -19,22 +20,25 @@ export interface RenderedMail {
 
 /** Templates as the log has them now, compiled and kept. */
 export interface TemplateCache {
-  /** Renders the newest version, in its layout. Refuses `template_not_found`, `missing_variable` (all of them named)
+  /** Renders the newest version, in its layout. Refuses `template_not_found`, `invalid_variables` (all of them named)
    *  and `template_failed`. `budget` is what all the emails of one request may take together; left out, there is one.
    *  Throws when NATS does not answer. */
-  render(
-    account: string,
-    template: string,
-    variables: Record<string, unknown>,
-    budget?: RenderBudget
-  ): Promise<RenderedMail | Refusal>
+  render(account: string, order: RenderOrder, budget?: RenderBudget): Promise<RenderedMail | Refusal>
 }
 
-/** Declared variables that were not given, or not as declared: all of them. */
-export class MissingVariables extends Refusal {
+/** Which template, and with what. `ownSubject` = the email has a subject of its own, so the template's is not rendered.
+ */
+export interface RenderOrder {
+  id: string
+  variables: Record<string, unknown>
+  ownSubject?: boolean
+}
+
+/** Variables that are not as the template needs them: all of them. */
+export class InvalidVariables extends Refusal {
   readonly faults: VariableFault[]
   constructor (faults: VariableFault[]) {
-    super('missing_variable', faults.map(fault => fault.message).join(' '))
+    super('invalid_variables', faults.map(fault => fault.message).join(' '))
     this.faults = faults
   }
 }
@@ -54,24 +58,27 @@ export function openTemplateCache (bus: Bus): TemplateCache {
 
   async function render (
     account: string,
-    id: string,
-    given: Record<string, unknown>,
+    { id, variables: given, ownSubject = false }: RenderOrder,
     budget?: RenderBudget
   ): Promise<RenderedMail | Refusal> {
     const own = await take(account, id)
     if (own === null) return new Refusal('template_not_found', 'template_id must be the id of a template.')
     const { version, layout: named } = own.data
     const layout = layoutOf(named, named === null ? null : (await take(account, named))?.mail ?? null)
-    const { variables, faults } = fillMail(own.mail, layout, given)
-    if (faults.length > 0) return new MissingVariables(faults)
-    const { subject, html, text } = renderMail(own.mail, layout, variables, { budget })
+    const { variables, faults: unfit } = fillMail(own.mail, layout, given)
+    const unknown = unknownFaults(own.mail, layout, given)
+    const watch = watchMisses(own.mail, layout, given)
+    const needed = ownSubject ? { ...own.mail, subject: null } : own.mail
+    const { subject, html, text } = renderMail(needed, layout, variables, { ...watch, budget })
+    const faults = [...unfit, ...watch.faults(), ...unknown]
+    if (faults.length > 0) return new InvalidVariables(faults)
     return { version, subject: subject === '' ? null : subject, html, text }
   }
 
   return {
-    async render (account, id, given, budget) {
+    async render (account, order, budget) {
       try {
-        return await render(account, id, given, budget)
+        return await render(account, order, budget)
       } catch (error) {
         if (error instanceof MustacheError) {
           return new Refusal('template_failed', `template_id must name a template that renders. ${error.message}`)

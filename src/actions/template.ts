@@ -13,6 +13,7 @@ import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { mayBeLayout, syntaxFaults } from '#src/content/mustache-mail.ts'
+import { templateWarnings, type TemplateWarning } from '#src/content/template-variables.ts'
 import { getFact } from '#src/nats/get.ts'
 import type { Asker, Services } from './services.ts'
 import { stamp } from './fact-log.ts'
@@ -26,6 +27,11 @@ export interface StoredTemplate extends TemplateBody {
   createdAt: string
   /** When this version was made. */
   updatedAt: string
+}
+
+/** A version that was just saved, and what looks like a mistake in it. */
+export interface SavedTemplate extends StoredTemplate {
+  warnings: TemplateWarning[]
 }
 
 type WritingServices = Pick<Services, 'factLog'>
@@ -65,16 +71,17 @@ export async function createTemplate (
   asker: Asker,
   body: TemplateBody,
   count: number
-): Promise<StoredTemplate | Refusal> {
+): Promise<SavedTemplate | Refusal> {
   const faults = [...emptyFaults(body), ...await templateFaults(services, asker.account, body)]
   if (faults.length > 0) return new InvalidTemplate(faults)
   const full = countFault(count)
   if (full !== null) return full
+  const warnings = await warningsOf(services, asker.account, body)
   const nowMs = services.factLog.clock.nowMs()
   const id = newId('tpl', nowMs)
   const fact = stamp(TemplateVersioned, { ...asker, causation: null }, { template: id, version: 1, ...body }, nowMs)
   await services.factLog.append([{ fact, expectedSeq: 0 }])
-  return storedOf(fact)
+  return { ...storedOf(fact), warnings }
 }
 
 /** Makes the next version, with what `change` names; none when nothing is another than before. Throws LogUnavailable or
@@ -85,12 +92,14 @@ export async function changeTemplate (
   id: string,
   change: Partial<TemplateBody>,
   isUsed: IsUsed
-): Promise<StoredTemplate | Refusal> {
+): Promise<SavedTemplate | Refusal> {
   const faults = await templateFaults(services, asker.account, change)
   if (faults.length > 0) return new InvalidTemplate(faults)
+  let warnings: TemplateWarning[] = []
   const newest = await appendAfter(services, asker.account, id, async ({ data }) => {
     const { template, version, ...before } = data
     const body = { ...before, ...change }
+    warnings = await warningsOf(services, asker.account, body)
     if (isDeepStrictEqual(body, before)) return null
     const refusal = await changeFault(data, body, isUsed)
     return refusal ??
@@ -101,7 +110,17 @@ export async function changeTemplate (
         services.factLog.clock.nowMs()
       )
   })
-  return newest instanceof Refusal ? newest : storedOf(newest)
+  return newest instanceof Refusal ? newest : { ...storedOf(newest), warnings }
+}
+
+/** Before the append: when the layout cannot be read, nothing is saved that would be told as a failure. */
+async function warningsOf (
+  services: WritingServices,
+  account: string,
+  body: TemplateBody
+): Promise<TemplateWarning[]> {
+  const layout = body.layout === null ? null : await newestOf(services, account, body.layout)
+  return templateWarnings(body, layout?.fact.data ?? null)
 }
 
 async function changeFault (

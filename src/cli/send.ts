@@ -1,9 +1,8 @@
-import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { Complaint, errorCode } from '#src/base/errors.ts'
 import type { Email, Jetpost, SendEmailRequest } from '#src/client/client.ts'
 import { type CliCommand, readArgs, usageError } from './command.ts'
+import { bytesOf } from './input.ts'
 import { print } from './table.ts'
 import { oneLine } from './text.ts'
 import { withApi } from './with-api.ts'
@@ -93,31 +92,15 @@ async function content (
   path: string | undefined
 ): Promise<string | undefined> {
   if (given !== undefined && path !== undefined) throw usageError(`Either --${name} or --${name}-file, not both.`)
-  return path === undefined ? given : (await bytesOf(path)).toString('utf8')
+  return path === undefined ? given : (await bytesOf(path, BYTES_MAX)).toString('utf8')
 }
 
 async function attachment (path: string): Promise<{ filename: string, content: string }> {
-  return { filename: basename(path), content: (await bytesOf(path)).toString('base64') }
+  return { filename: basename(path), content: (await bytesOf(path, BYTES_MAX)).toString('base64') }
 }
 
 /** More than the API accepts of one file: its own message is better. */
 const BYTES_MAX = 16 * 1024 * 1024
-
-/** A file, or standard input for `-`. */
-async function bytesOf (path: string): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  try {
-    for await (const chunk of path === '-' ? process.stdin : createReadStream(path)) {
-      bytes += (chunk as Buffer).length
-      if (bytes > BYTES_MAX) throw new Complaint(`${path} is larger than 16 MB.`)
-      chunks.push(chunk as Buffer)
-    }
-  } catch (error) {
-    throw error instanceof Complaint ? error : new Complaint(`${path} cannot be read: ${errorCode(error)}.`)
-  }
-  return Buffer.concat(chunks)
-}
 
 /** `name=text` and `name:=json`. */
 function pairs (option: string, given: string[] | undefined): Record<string, unknown> | undefined {

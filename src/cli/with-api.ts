@@ -1,5 +1,5 @@
 import { Complaint } from '#src/base/errors.ts'
-import { Jetpost, JetpostError } from '#src/client/client.ts'
+import { Jetpost, JetpostError, type JetpostOptions } from '#src/client/client.ts'
 import { apiUrlOf, readSettings, type CommandSettings } from './settings.ts'
 
 /** Where the API is, of the running service or as the environment says, and the key of the environment. */
@@ -18,10 +18,13 @@ export async function readApi (): Promise<CommandApi> {
 }
 
 /** The API as its clients have it, with the key of the environment. What it refuses is a Complaint. */
-export async function withApi<T> (use: (jetpost: Jetpost) => Promise<T>): Promise<T> {
+export async function withApi<T> (
+  use: (jetpost: Jetpost) => Promise<T>,
+  options: Pick<JetpostOptions, 'timeoutMs' | 'deadlineMs'> = {}
+): Promise<T> {
   const api = await readApi()
   try {
-    return await use(new Jetpost({ url: api.url, key: api.key }))
+    return await use(new Jetpost({ url: api.url, key: api.key, ...options }))
   } catch (error) {
     throw error instanceof JetpostError ? new Complaint(sentence(error, api)) : error
   }

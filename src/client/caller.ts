@@ -28,8 +28,14 @@ export interface SendOptions extends CallOptions {
   idempotencyKey?: string
 }
 
+export interface UploadOptions extends CallOptions {
+  /** What the body is: one of the operation's `uploads`, the first unless told. */
+  contentType?: string
+}
+
 export type OperationName = keyof Operations
 type OptionsOf<Name extends OperationName> = typeof operations[Name] extends { idempotent: true } ? SendOptions
+  : typeof operations[Name] extends { uploads: readonly string[] } ? UploadOptions
   : CallOptions
 /** What a method takes: ids, body and query as the operation has them, then options. */
 export type Arguments<Name extends OperationName> = [...taken: Operations[Name]['takes'], options?: OptionsOf<Name>]
@@ -51,6 +57,7 @@ interface Operation {
   path: string
   takes: readonly string[]
   idempotent?: true
+  uploads?: readonly string[]
 }
 
 interface Prepared {
@@ -137,16 +144,48 @@ export class Caller {
     }
   }
 
-  #requestOf ({ method, path, takes, idempotent }: Operation, args: unknown[]): Prepared {
+  /** The bytes of an answer as they come. A pause longer than the time for one try ends it. Throws JetpostError, or
+   *  what `options.signal` was aborted with. */
+  protected async *stream<Name extends OperationName> (
+    name: Name,
+    ...args: Arguments<Name>
+  ): AsyncGenerator<Uint8Array, void, void> {
+    const { url, signal } = this.#requestOf(operations[name], args)
+    const ending = new AbortController()
+    const ended = signal === undefined ? ending.signal : AbortSignal.any([ending.signal, signal])
+    let timer: ReturnType<typeof setTimeout> | undefined
+    try {
+      const answer = await this.begin(name, args, {}, ended)
+      if (answer instanceof JetpostError) throw answer
+      const reader = answer.body!.getReader()
+      for (;;) {
+        timer = setTimeout(() => ending.abort(), this.#options.timeoutMs)
+        const { done, value } = await reader.read()
+        clearTimeout(timer)
+        if (done) return
+        yield value
+      }
+    } catch (cause) {
+      signal?.throwIfAborted()
+      throw cause instanceof JetpostError
+        ? cause
+        : unreached(url, ending.signal.aborted ? this.#options.timeoutMs : null, cause)
+    } finally {
+      clearTimeout(timer)
+      ending.abort()
+    }
+  }
+
+  #requestOf ({ method, path, takes, idempotent, uploads }: Operation, args: unknown[]): Prepared {
     const { url, key } = this.#options
     const given = new Map(takes.map((name, i) => [name, args[i]]))
-    const { signal, idempotencyKey } = (args[takes.length] ?? {}) as SendOptions
+    const { signal, idempotencyKey, contentType } = (args[takes.length] ?? {}) as SendOptions & UploadOptions
     const target = new URL(url + path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => segment(name, given.get(name))))
     for (const [name, value] of queryOf(given.get('query'))) target.searchParams.append(name, value)
     const headers = new Headers({ authorization: `Bearer ${key}` })
-    if (takes.includes('body')) headers.set('content-type', 'application/json')
+    if (takes.includes('body')) headers.set('content-type', contentType ?? uploads?.[0] ?? 'application/json')
     if (idempotent === true) headers.set('idempotency-key', idempotencyKey ?? crypto.randomUUID())
-    const body = takes.includes('body') ? JSON.stringify(given.get('body') ?? {}) : undefined
+    const body = bodyOf(takes, given.get('body'), uploads !== undefined)
     // Followed, a redirected POST would become a GET.
     return {
       url: target,
@@ -173,6 +212,12 @@ export class Caller {
       return unreached(url, timeout.aborted ? ms : null, cause)
     }
   }
+}
+
+/** `isRaw` = sent as it is, instead of as JSON. */
+function bodyOf (takes: readonly string[], body: unknown, isRaw: boolean): RequestInit['body'] | undefined {
+  if (!takes.includes('body')) return undefined
+  return isRaw ? body as RequestInit['body'] : JSON.stringify(body ?? {})
 }
 
 /** `timeoutMs` = the time that was over, if it was. */

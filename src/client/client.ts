@@ -1,8 +1,23 @@
 import { Caller, type CallOptions, type SendOptions } from './caller.ts'
 import { tail, type TailedEvent } from './tail.ts'
-import type { Email, ListEventsQuery, SendBatchAnswer, SendBatchRequest, WebhookEvent } from './types.ts'
+import type {
+  Email,
+  ExportSuppressionsQuery,
+  ListEventsQuery,
+  SendBatchAnswer,
+  SendBatchRequest,
+  WebhookEvent
+} from './types.ts'
 
-export type { Answer, Arguments, CallOptions, JetpostOptions, OperationName, SendOptions } from './caller.ts'
+export type {
+  Answer,
+  Arguments,
+  CallOptions,
+  JetpostOptions,
+  OperationName,
+  SendOptions,
+  UploadOptions
+} from './caller.ts'
 export { JetpostError } from './error.ts'
 export type { Operations } from './operations.ts'
 export type { TailedEvent } from './tail.ts'
@@ -121,7 +136,28 @@ export class Jetpost extends Caller {
     update: this.method('updateWebhook'),
     delete: this.method('deleteWebhook'),
     rotateSecret: this.method('rotateWebhookSecret'),
-    test: this.method('testWebhook')
+    test: this.method('testWebhook'),
+    /** What was and is sent to an endpoint, newest first. */
+    deliveries: this.all('listDeliveries'),
+    deliveriesPage: this.method('listDeliveries'),
+    /** Sends events of the past again. */
+    replay: this.method('createReplay'),
+    /** Counts what `replay` would send. */
+    countReplay: this.method('countReplay'),
+    replays: this.all('listReplays'),
+    replaysPage: this.method('listReplays')
+  }
+
+  readonly deliveries = {
+    /** With its requests, their answers, and the body. */
+    get: this.method('getDelivery'),
+    /** Sends it again, whatever its state. */
+    replay: this.method('replayDelivery')
+  }
+
+  readonly replays = {
+    get: this.method('getReplay'),
+    cancel: this.method('cancelReplay')
   }
 
   readonly suppressions = {
@@ -129,7 +165,12 @@ export class Jetpost extends Caller {
     get: this.method('getSuppression'),
     list: this.all('listSuppressions'),
     page: this.method('listSuppressions'),
-    delete: this.method('deleteSuppression')
+    delete: this.method('deleteSuppression'),
+    /** Up to 50,000 at once, as CSV or NDJSON. Safe to repeat. */
+    import: this.method('importSuppressions'),
+    /** All of them as the bytes of a CSV or NDJSON file, as they come. */
+    export: (query: ExportSuppressionsQuery = {}, options?: CallOptions): AsyncGenerator<Uint8Array, void, void> =>
+      this.stream('exportSuppressions', query, options)
   }
 
   readonly erasures = {

@@ -1,15 +1,17 @@
 // Made from the OpenAPI document by `npm run client`. Do not edit.
 
 import type {
-  CancelEmailAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
-  CreateSuppressionRequest, CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest, Domain, Email,
-  EmailContent, Erasure, Key, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer,
-  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, Me,
-  PreviewTemplateAnswer, PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer,
-  RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest,
-  SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer, TestWebhookRequest,
-  UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery,
-  GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery, GetStatsQuery, ListEventsQuery
+  CancelEmailAnswer, CountReplayAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
+  CreateReplayRequest, CreateSuppressionRequest, CreateTemplateAnswer, CreateTemplateRequest, CreateWebhookAnswer,
+  CreateWebhookRequest, Delivery, Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key,
+  ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer,
+  ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, Me,
+  PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer,
+  RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
+  SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer,
+  TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook,
+  ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListDeliveriesQuery,
+  ListSuppressionsQuery, ExportSuppressionsQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -17,8 +19,9 @@ export interface Operations {
   /** Send an email. Answers once the email is durably accepted. Each recipient gets a message of its own, and has a
    *  status of its own. Scope: `emails:send`. */
   sendEmail: { takes: [body: SendEmailRequest], answer: SendEmailAnswer }
-  /** List emails. The emails of the account, newest first, without their bodies. All filters given must hold; `q`
-   *  looks for text in subject, sender and recipients. Scope: `emails:read`. */
+  /** List emails. The emails of the account, newest first, without their bodies. All filters given must hold, of
+   *  several values of one filter at least one; `q` looks for text in subject, sender and recipients. Scope:
+   *  `emails:read`. */
   listEmails: { takes: [query?: ListEmailsQuery], answer: ListEmailsAnswer }
   /** Send up to 100 emails. One durable append: in strict mode all are accepted or none, in permissive mode all that
    *  have no fault. Scope: `emails:send`. */
@@ -41,13 +44,14 @@ export interface Operations {
    *  unsubscribe the recipient. Scope: `emails:read`. */
   getEmailRaw: { takes: [id: string, query?: GetEmailRawQuery], answer: Uint8Array }
   /** Create a template. Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text;
-   *  {{name}} is escaped in html. An account has at most 10,000 templates. Scope: `templates:write`. */
-  createTemplate: { takes: [body: CreateTemplateRequest], answer: Template }
+   *  {{name}} is escaped in html. `warnings` names variables that are used and not declared, or declared and not
+   *  used. An account has at most 10,000 templates. Scope: `templates:write`. */
+  createTemplate: { takes: [body: CreateTemplateRequest], answer: CreateTemplateAnswer }
   /** List templates. Scope: `templates:read`. */
   listTemplates: { takes: [query?: PageQuery], answer: ListTemplatesAnswer }
   /** Make the next version of a template. Versions never change. There is no new one when nothing differs from the
    *  one before. Scope: `templates:write`. */
-  updateTemplate: { takes: [id: string, body: UpdateTemplateRequest], answer: Template }
+  updateTemplate: { takes: [id: string, body: UpdateTemplateRequest], answer: CreateTemplateAnswer }
   /** Delete a template. Mail that names it is refused from then on. A template that others use as their layout
    *  stays: 409 `template_in_use`. Scope: `templates:write`. */
   deleteTemplate: { takes: [id: string], answer: undefined }
@@ -56,7 +60,7 @@ export interface Operations {
   /** List the versions of a template. Scope: `templates:read`. */
   listTemplateVersions: { takes: [id: string, query?: PageQuery], answer: ListTemplateVersionsAnswer }
   /** Render a template, sending nothing. Renders it in its layout. Variables that are not given are listed as
-   *  missing and left empty. Scope: `templates:read`. */
+   *  missing and left empty. Those that the template does not have are listed as unknown. Scope: `templates:read`. */
   previewTemplate: { takes: [id: string, body?: PreviewTemplateRequest], answer: PreviewTemplateAnswer }
   /** Add a domain. Answers 200 when the account has the domain already. Scope: `domains:write`. */
   createDomain: { takes: [body: CreateDomainRequest], answer: Domain }
@@ -108,6 +112,28 @@ export interface Operations {
   /** Send a test event to a webhook endpoint. Sends a made-up event, with `data.test` true, signed and retried like
    *  any other. Scope: `webhooks:write`. */
   testWebhook: { takes: [id: string, body?: TestWebhookRequest], answer: TestWebhookAnswer }
+  /** List the deliveries of a webhook endpoint. Newest first, for 30 days. All given filters must hold. Scope:
+   *  `webhooks:read`. */
+  listDeliveries: { takes: [id: string, query?: ListDeliveriesQuery], answer: ListDeliveriesAnswer }
+  /** Get a delivery with its requests and their answers. Scope: `webhooks:read`. */
+  getDelivery: { takes: [id: string], answer: Delivery }
+  /** Send a delivery again. Whatever its state: the same id, the same bytes. Its attempts and its 24 hours begin
+   *  again. Scope: `webhooks:write`. */
+  replayDelivery: { takes: [id: string], answer: ReplayDeliveryAnswer }
+  /** Send events of the past to a webhook endpoint again. With the same ids and the same bytes, behind new events.
+   *  Ten can be under way at once. Scope: `webhooks:write`. */
+  createReplay: { takes: [id: string, body: CreateReplayRequest], answer: Replay }
+  /** List the replays of a webhook endpoint. Newest first, with how far each has come: the last 500 of the last 30
+   *  days. Scope: `webhooks:read`. */
+  listReplays: { takes: [id: string, query?: PageQuery], answer: ListReplaysAnswer }
+  /** Count what a replay would send. Takes what creating the replay takes, and sends nothing. Scope:
+   *  `webhooks:read`. */
+  countReplay: { takes: [id: string, body: CreateReplayRequest], answer: CountReplayAnswer }
+  /** Get a replay and how far it has come. Scope: `webhooks:read`. */
+  getReplay: { takes: [id: string], answer: Replay }
+  /** Cancel a replay. It requests no more deliveries; those that it has requested are still sent. Scope:
+   *  `webhooks:write`. */
+  cancelReplay: { takes: [id: string], answer: Replay }
   /** Suppress an address. It gets no mail of this account from now on. Answers 200 when it was suppressed before; a
    *  new reason is then added. Scope: `suppressions:write`. */
   createSuppression: { takes: [body: CreateSuppressionRequest], answer: Suppression }
@@ -118,6 +144,11 @@ export interface Operations {
   /** Remove the suppression of an address. It gets mail again, whatever the reasons were. Scope:
    *  `suppressions:write`. */
   deleteSuppression: { takes: [address: string], answer: undefined }
+  /** Export suppressed addresses. All suppressed addresses as a file, newest first, a line for each reason of an
+   *  address, with `address`, `reason`, `email_id` and `since`. An import reads it. An address that was erased is
+   *  empty, or null. The answer is streamed: one that breaks off is not complete. A client that reads nothing for a
+   *  minute is disconnected. Scope: `suppressions:read`. */
+  exportSuppressions: { takes: [query?: ExportSuppressionsQuery], answer: Uint8Array }
   /** Forget a person. Cancels what is waiting for the address, and removes the address from the log and every
    *  projection, with all that was said to it and about it. What is counted stays: statuses, times, and that it is
    *  suppressed, by its hash. A second request while one is under way answers with the same erasure. Scope:
@@ -132,10 +163,11 @@ export interface Operations {
    *  buckets. All given filters must hold. A recipient that was retried after a bounce may count as both `bounced`
    *  and `delivered`, and so does one whose mail came back later. Opens and clicks by programs are not counted; the
    *  email's timeline has them. Mail of test keys is counted like any other. Erased recipients stay in all counts,
-   *  with an empty `destination`. Unlike other reads this one may be a second behind: mail counts as accepted once
-   *  it is recorded for that. Hours and days are kept for as long as events are. Months are closed on the fourth day
-   *  after they end, and then kept for ever by `domain`; by `tag` and `destination` they go with their days. Scope:
-   *  `emails:read`. */
+   *  with an empty `destination`. Test addresses, those of `sandbox.jetpost.test`, are left out: what becomes of
+   *  their mail is made up. They count as a `destination` alone. Unlike other reads this one may be a second behind:
+   *  mail counts as accepted once it is recorded for that. Hours and days are kept for as long as events are. Months
+   *  are closed on the fourth day after they end, and then kept for ever by `domain`; by `tag` and `destination`
+   *  they go with their days. Scope: `emails:read`. */
   getStats: { takes: [query?: GetStatsQuery], answer: Stats }
   /** Read events, or follow them as they happen. The events that webhooks get, with the same bodies, oldest first,
    *  for as long as they are kept. Without test events, and without the deferrals between an email's first one and
@@ -147,6 +179,17 @@ export interface Operations {
    *  key. An account can have 20 streams on one server; one more gets 503 `too_many_streams`. A client that reads
    *  nothing for a minute is disconnected. Scope: `emails:read`. */
   listEvents: { takes: [query?: ListEventsQuery], answer: ListEventsAnswer }
+  /** Suppress many addresses. Up to 50000 addresses, 20 MB, as `text/csv` or `application/x-ndjson`, in UTF-8. In
+   *  CSV the first line names the columns: `address` or `email`, and perhaps `reason`; without such a line they are
+   *  the first and the second. Commas, semicolons and tabs part them. In NDJSON each line is an object with
+   *  `address`, and perhaps `reason`. Everything else in a line is ignored. All of the file is read before the first
+   *  address is suppressed: a file that is too long, or no CSV, changes nothing. A line that is wrong does not keep
+   *  others out; `refused` lists every one of them. What stands already stays as it is, so the same file may be sent
+   *  again, also after a 503 in the middle of it. Scope: `suppressions:write`. */
+  importSuppressions: {
+    takes: [body: string | Uint8Array, query?: ImportSuppressionsQuery]
+    answer: ImportSuppressionsAnswer
+  }
 }
 
 /** How each is asked for: `takes` names what stands in its path, then body and query. */
@@ -188,13 +231,28 @@ export const operations = {
   deleteWebhook: { method: 'DELETE', path: '/api/webhooks/{id}', takes: ['id'] },
   rotateWebhookSecret: { method: 'POST', path: '/api/webhooks/{id}/rotate-secret', takes: ['id', 'body'] },
   testWebhook: { method: 'POST', path: '/api/webhooks/{id}/test', takes: ['id', 'body'] },
+  listDeliveries: { method: 'GET', path: '/api/webhooks/{id}/deliveries', takes: ['id', 'query'] },
+  getDelivery: { method: 'GET', path: '/api/deliveries/{id}', takes: ['id'] },
+  replayDelivery: { method: 'POST', path: '/api/deliveries/{id}/replay', takes: ['id'] },
+  createReplay: { method: 'POST', path: '/api/webhooks/{id}/replays', takes: ['id', 'body'] },
+  listReplays: { method: 'GET', path: '/api/webhooks/{id}/replays', takes: ['id', 'query'] },
+  countReplay: { method: 'POST', path: '/api/webhooks/{id}/replays/count', takes: ['id', 'body'] },
+  getReplay: { method: 'GET', path: '/api/replays/{id}', takes: ['id'] },
+  cancelReplay: { method: 'POST', path: '/api/replays/{id}/cancel', takes: ['id'] },
   createSuppression: { method: 'POST', path: '/api/suppressions', takes: ['body'] },
   listSuppressions: { method: 'GET', path: '/api/suppressions', takes: ['query'] },
   getSuppression: { method: 'GET', path: '/api/suppressions/{address}', takes: ['address'] },
   deleteSuppression: { method: 'DELETE', path: '/api/suppressions/{address}', takes: ['address'] },
+  exportSuppressions: { method: 'GET', path: '/api/suppressions/export', takes: ['query'] },
   createErasure: { method: 'POST', path: '/api/erasures', takes: ['body'] },
   listErasures: { method: 'GET', path: '/api/erasures', takes: ['query'] },
   getErasure: { method: 'GET', path: '/api/erasures/{id}', takes: ['id'] },
   getStats: { method: 'GET', path: '/api/stats', takes: ['query'] },
-  listEvents: { method: 'GET', path: '/api/events', takes: ['query'] }
+  listEvents: { method: 'GET', path: '/api/events', takes: ['query'] },
+  importSuppressions: {
+    method: 'POST',
+    path: '/api/suppressions/import',
+    takes: ['body', 'query'],
+    uploads: ['text/csv', 'application/x-ndjson']
+  }
 } as const

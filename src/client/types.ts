@@ -22,6 +22,16 @@ export interface CancelEmailAnswer {
   }>
 }
 
+export interface CountReplayAnswer {
+  deliveries: number
+  /** More than deliveries where they go out in batches. */
+  events: number
+  /** Events by type. */
+  types: Record<string, number>
+  /** False = there may be more: counting takes 8 s and 100,000 deliveries at most. */
+  complete: boolean
+}
+
 export interface CreateDomainRequest {
   /** A domain to send from. */
   name: string
@@ -49,6 +59,7 @@ export interface CreateKeyAnswer {
   /** Requests a minute, by class. The operator sets them. */
   limits: {
     'emails:send': number
+    'emails:batch': number
     'emails:list': number
     'templates:create': number
     other: number
@@ -88,11 +99,46 @@ export interface CreateKeyRequest {
   test?: boolean
 }
 
+export interface CreateReplayRequest {
+  /** `failed` = deliveries that failed in the span; `all` = every event of the span that it listens to. */
+  what: 'failed' | 'all'
+  /** Where the span begins. */
+  from: string
+  /** Where it ends. Now when left out. */
+  to?: string
+  /** Deliveries a second, 1 to 1000, behind what is new. 100 when left out. */
+  pace?: number
+}
+
 export interface CreateSuppressionRequest {
   /** The address that gets no more mail. */
   address: string
   /** Why. `manual` when left out; the others are for lists from elsewhere. */
   reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
+}
+
+export interface CreateTemplateAnswer {
+  id: string
+  version: number
+  name: string
+  subject: string | null
+  layout_id: string | null
+  created_at: string
+  updated_at: string
+  html: string | null
+  text: string | null
+  variables: Array<{
+    name: string
+    type: 'string' | 'number' | 'boolean' | 'object' | 'list'
+    required: boolean
+    fallback: unknown
+  }>
+  /** What looks like a mistake, such as a variable that is not declared. The template is saved. */
+  warnings: Array<{
+    field: string
+    code: 'undeclared_variable' | 'unused_variable' | 'no_partials'
+    message: string
+  }>
 }
 
 /** A template. `html` or `text` is required. */
@@ -176,6 +222,56 @@ export interface CreateWebhookRequest {
   mode?: 'live' | 'test' | 'both'
   /** Events from then on are sent, also past ones as far back as they are kept. Now when left out. */
   start_at?: string
+}
+
+export interface Delivery {
+  id: string
+  webhook_id: string
+  state: 'pending' | 'retrying' | 'delivered' | 'failed'
+  /** Why it failed without another request. */
+  reason: string | null
+  events: Array<{
+    id: string
+    type:
+      | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+      | 'email.unsubscribed'
+    email_id: string
+  }>
+  batch: boolean
+  test: boolean
+  /** The replay that its state is about; null = its first run. */
+  replay_id: string | null
+  /** Requests of this run. */
+  attempts: number
+  last_attempt: {
+    /** HTTP status; null = no answer, and `error` says why. */
+    status: number | null
+    error: string | null
+    error_kind: string | null
+    duration_ms: number
+  } | null
+  requested_at: string
+  first_attempt_at: string | null
+  next_attempt_at: string | null
+  ended_at: string | null
+  /** Of all its runs, oldest first; the last 100 at most. */
+  requests: Array<{
+    at: string
+    /** From 1 in each run. */
+    attempt: number
+    replay_id: string | null
+    /** HTTP status; null = no answer, and `error` says why. */
+    status: number | null
+    error: string | null
+    error_kind: string | null
+    duration_ms: number
+    url: string
+    headers: Record<string, string>
+    /** The first 4,096 bytes of the answer, as text. */
+    response: string
+  }>
+  /** What is POSTed; null = no longer stored. */
+  body: string | null
 }
 
 export interface Domain {
@@ -552,6 +648,22 @@ export interface Erasure {
   }>
 }
 
+export interface ImportSuppressionsAnswer {
+  /** How many lines there were with something in them. */
+  lines: number
+  /** Lines that suppressed an address, or gave it one more reason. */
+  added: number
+  /** Lines that said what stood already, or what a line before had said. */
+  unchanged: number
+  /** Lines that suppressed nothing, and why: all of them. */
+  refused: Array<{
+    /** Its number in the file, from 1. */
+    line: number
+    code: string
+    message: string
+  }>
+}
+
 export interface Key {
   id: string
   name: string
@@ -567,6 +679,7 @@ export interface Key {
   /** Requests a minute, by class. The operator sets them. */
   limits: {
     'emails:send': number
+    'emails:batch': number
     'emails:list': number
     'templates:create': number
     other: number
@@ -579,6 +692,42 @@ export interface Key {
   /** Until when the previous secret works. `null` = it does not. */
   previous_expires_at: string | null
   created_at: string
+}
+
+export interface ListDeliveriesAnswer {
+  data: Array<{
+    id: string
+    webhook_id: string
+    state: 'pending' | 'retrying' | 'delivered' | 'failed'
+    /** Why it failed without another request. */
+    reason: string | null
+    events: Array<{
+      id: string
+      type:
+        | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+        | 'email.unsubscribed'
+      email_id: string
+    }>
+    batch: boolean
+    test: boolean
+    /** The replay that its state is about; null = its first run. */
+    replay_id: string | null
+    /** Requests of this run. */
+    attempts: number
+    last_attempt: {
+      /** HTTP status; null = no answer, and `error` says why. */
+      status: number | null
+      error: string | null
+      error_kind: string | null
+      duration_ms: number
+    } | null
+    requested_at: string
+    first_attempt_at: string | null
+    next_attempt_at: string | null
+    ended_at: string | null
+  }>
+  has_more: boolean
+  next_cursor: string | null
 }
 
 export interface ListDomainsAnswer {
@@ -635,6 +784,12 @@ export interface ListKeysAnswer {
   next_cursor: string | null
 }
 
+export interface ListReplaysAnswer {
+  data: Replay[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
 export interface ListSuppressionsAnswer {
   data: Suppression[]
   has_more: boolean
@@ -687,6 +842,7 @@ export interface Me {
   /** Requests a minute, by class. The operator sets them. */
   limits: {
     'emails:send': number
+    'emails:batch': number
     'emails:list': number
     'templates:create': number
     other: number
@@ -711,6 +867,7 @@ export interface PreviewTemplateAnswer {
   html: string | null
   text: string | null
   missing: string[]
+  unknown: string[]
 }
 
 export interface PreviewTemplateRequest {
@@ -742,6 +899,30 @@ export interface Problem {
     /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
+}
+
+export interface Replay {
+  id: string
+  webhook_id: string
+  /** `backfill` = events from before the endpoint was created, by its `start_at`. */
+  what: 'failed' | 'all' | 'backfill'
+  from: string
+  to: string
+  pace: number
+  /** Deliveries so far; not all of them are sent yet. */
+  requested: number
+  /** `running`, `done`, `canceled`, `endpoint_deleted` or `endpoint_disabled`. */
+  state: string
+  /** What it waits for, while it does for longer. */
+  waits_for: string | null
+  /** When it last requested deliveries, or ended. */
+  changed_at: string
+}
+
+export interface ReplayDeliveryAnswer {
+  id: string
+  webhook_id: string
+  replay_id: string
 }
 
 export interface RescheduleEmailAnswer {
@@ -1213,18 +1394,18 @@ export interface ListEmailsQuery {
   limit?: number
   /** The `next_cursor` of the page before. */
   cursor?: string
-  /** Status of the email. */
-  status?:
+  /** Status of the email, or several of which it has one: `status=bounced&status=failed`. */
+  status?: Array<
     | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed'
-    | 'canceled' | 'partial'
+    | 'canceled' | 'partial'>
   /** Address of a recipient. */
   to?: string
   /** Address of the sender. */
   from?: string
   /** Domain of the sender. */
   domain?: string
-  /** One of the tags. */
-  tag?: string
+  /** One of its tags, or several of which it has at least one: `tag=receipt&tag=invoice`. */
+  tag?: string[]
   /** The template it was made from. */
   template_id?: string
   /** Values of `metadata`, by name: `metadata[order]=7`. At most 5. */
@@ -1233,10 +1414,10 @@ export interface ListEmailsQuery {
   created_after?: string
   /** Created before then. */
   created_before?: string
-  /** An event of it, with or without `email.`. */
-  event?:
+  /** An event of it, with or without `email.`, or several of which it has at least one. */
+  event?: Array<
     | 'email.delivered' | 'delivered' | 'email.bounced' | 'bounced' | 'email.opened' | 'opened' | 'email.clicked'
-    | 'clicked' | 'email.complained' | 'complained' | 'email.unsubscribed' | 'unsubscribed'
+    | 'clicked' | 'email.complained' | 'complained' | 'email.unsubscribed' | 'unsubscribed'>
   /** Text in subject, sender or recipients. */
   q?: string
 }
@@ -1263,6 +1444,20 @@ export interface GetTemplateQuery {
   version?: number
 }
 
+export interface ListDeliveriesQuery {
+  /** How many to list, 1 to 100. 25 when left out. */
+  limit?: number
+  /** The `next_cursor` of the page before. */
+  cursor?: string
+  state?: 'pending' | 'retrying' | 'delivered' | 'failed'
+  event_id?: string
+  email_id?: string
+  /** Requested then or later. */
+  created_after?: string
+  /** Requested before then. */
+  created_before?: string
+}
+
 export interface ListSuppressionsQuery {
   /** How many to list, 1 to 100. 25 when left out. */
   limit?: number
@@ -1272,6 +1467,17 @@ export interface ListSuppressionsQuery {
   reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
   /** This address. */
   address?: string
+  /** Suppressed then or later. */
+  created_after?: string
+  /** Suppressed before then. */
+  created_before?: string
+}
+
+export interface ExportSuppressionsQuery {
+  /** `csv` when left out. */
+  format?: 'csv' | 'ndjson'
+  /** Suppressed for this reason. */
+  reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
   /** Suppressed then or later. */
   created_after?: string
   /** Suppressed before then. */
@@ -1310,4 +1516,9 @@ export interface ListEventsQuery {
   created_after?: string
   /** Created before then. */
   created_before?: string
+}
+
+export interface ImportSuppressionsQuery {
+  /** Of all lines: what they say themselves is not read. Left out, each line may say it, else `manual`. */
+  reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
 }

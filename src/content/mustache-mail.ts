@@ -1,8 +1,9 @@
 import type { FieldFault } from '#streams/define.ts'
-import { fillVariables, type TemplateBody, type VariableFault } from '#streams/template/decide.ts'
+import type { TemplateBody } from '#streams/template/decide.ts'
 import { MustacheError, newRenderBudget, parse, render, type RenderOptions, type ParsedTemplate } from './mustache.ts'
 
-const PARTS = ['subject', 'html', 'text'] as const
+/** The parts that are templates. */
+export const PARTS = ['subject', 'html', 'text'] as const
 
 type Parts<T> = Record<typeof PARTS[number], T>
 
@@ -23,7 +24,7 @@ export function readMail (
 }
 
 /** What cannot be read of a template's parts. */
-export function syntaxFaults (body: Partial<TemplateBody>): FieldFault[] {
+export function syntaxFaults (body: Partial<Parts<string | null>>): FieldFault[] {
   return PARTS.flatMap(field => {
     try {
       parse(body[field] ?? '')
@@ -54,7 +55,7 @@ export function layoutOf (named: string | null, found: MailTemplate | null): Mai
 }
 
 /** Whether others can be put into it: each body it has holds `{{{content}}}`. */
-function isLayout ({ html, text }: Pick<MailTemplate, 'html' | 'text'>): boolean {
+export function isLayout ({ html, text }: Pick<MailTemplate, 'html' | 'text'>): boolean {
   const bodies = [html, text].filter(body => body !== null)
   return bodies.length > 0 && bodies.every(holdsContent)
 }
@@ -66,37 +67,25 @@ function holdsContent (template: ParsedTemplate): boolean {
   )
 }
 
-/** What a template and its layout are filled with. `content` is not the layout's to ask for: it is the template. */
-export function fillMail (
-  template: MailTemplate,
-  layout: MailTemplate | null,
-  given: Record<string, unknown>
-): { variables: Record<string, unknown>, faults: VariableFault[] } {
-  const own = fillVariables(template.variables, given)
-  const named = new Set(own.faults.map(({ name }) => name))
-  const both = fillVariables(layout?.variables.filter(({ name }) => name !== 'content') ?? [], own.variables)
-  return { variables: both.variables, faults: [...own.faults, ...both.faults.filter(({ name }) => !named.has(name))] }
-}
-
 /** The parts of a mail. A body that the layout has not stands alone; the subject is the template's. Throws
  *  MustacheError. */
 export function renderMail (
   template: MailTemplate,
   layout: MailTemplate | null,
   variables: Record<string, unknown>,
-  { onMiss, budget = newRenderBudget() }: Pick<RenderOptions, 'onMiss' | 'budget'> = {}
+  { budget = newRenderBudget(), ...watch }: Pick<RenderOptions, 'onMiss' | 'onFind' | 'budget'> = {}
 ): Parts<string | null> {
   const body = (part: 'html' | 'text', escape: 'html' | 'none') => {
     if (template[part] === null) return null
-    const content = render(template[part], variables, { escape, onMiss, budget })
+    const content = render(template[part], variables, { ...watch, escape, budget })
     const around = layout?.[part] ?? null
     // Readers of mail choke on NUL, and no variable can be relied on to have none.
-    return (around === null ? content : render(around, { ...variables, content }, { escape, onMiss, budget }))
+    return (around === null ? content : render(around, { ...variables, content }, { ...watch, escape, budget }))
       .replaceAll('\0', '\uFFFD')
   }
   const subject = template.subject === null
     ? null
-    : oneLine(render(template.subject, variables, { escape: 'none', onMiss, budget }))
+    : oneLine(render(template.subject, variables, { ...watch, escape: 'none', budget }))
   return { subject, html: body('html', 'html'), text: body('text', 'none') }
 }
 

@@ -1,6 +1,6 @@
 import { DEPTH_MAX, MustacheError, type Name, type Node, type ParsedTemplate } from './mustache-parse.ts'
 
-export { MustacheError, parse, weightOf, type ParsedTemplate } from './mustache-parse.ts'
+export { MustacheError, parse, weightOf, type Node, type ParsedTemplate } from './mustache-parse.ts'
 
 /** Nodes rendered, values looked at: some ten milliseconds' worth. */
 const STEPS_MAX = 1_000_000
@@ -26,7 +26,9 @@ export interface RenderOptions {
   /** What `{{>name}}` stands for. */
   partials?: ReadonlyMap<string, ParsedTemplate>
   /** Called with the name of each value that is used but was not given; of a partial with its `>`. */
-  onMiss?: (name: string) => void
+  onMiss?: (name: string, node: Node) => void
+  /** Called with each value in a section that was given: the same node may be missed with another item. */
+  onFind?: (node: Node) => void
   /** Shared with the other renders of a request; left out, a new one. */
   budget?: RenderBudget
 }
@@ -50,9 +52,9 @@ interface Run extends Required<RenderOptions> {
 export function render (
   template: ParsedTemplate,
   data: unknown,
-  { escape, partials = new Map(), onMiss = () => {}, budget = newRenderBudget() }: RenderOptions
+  { escape, partials = new Map(), onMiss = () => {}, onFind = () => {}, budget = newRenderBudget() }: RenderOptions
 ): string {
-  const run: Run = { escape, partials, onMiss, budget, out: '', bytesLeft: BYTES_MAX, stepsLeft: STEPS_MAX }
+  const run: Run = { escape, partials, onMiss, onFind, budget, out: '', bytesLeft: BYTES_MAX, stepsLeft: STEPS_MAX }
   walk(run, template, { value: data, around: null }, '', 0)
   return run.out
 }
@@ -66,7 +68,7 @@ function walk (run: Run, nodes: ParsedTemplate, frame: Frame, indent: string, de
         writeText(run, node, indent)
         break
       case 'value':
-        writeValue(run, node, lookUp(run, node.name, frame))
+        writeValue(run, node, frame)
         break
       case 'section':
         walkSection(run, node, frame, indent, depth)
@@ -115,8 +117,11 @@ function writeText (run: Run, { text, opens }: Extract<Node, { kind: 'text' }>, 
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 
-function writeValue (run: Run, { name, raw }: Extract<Node, { kind: 'value' }>, value: unknown): void {
-  if (value === undefined) run.onMiss(name.join('.') || '.')
+function writeValue (run: Run, node: Extract<Node, { kind: 'value' }>, frame: Frame): void {
+  const { name, raw } = node
+  const value = lookUp(run, name, frame)
+  if (value === undefined) run.onMiss(name.join('.') || '.', node)
+  else if (frame.around !== null) run.onFind(node)
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return
   const text = String(value)
   // What is too large as it is need not be escaped first.
@@ -144,13 +149,14 @@ function walkSection (
 /** A partial that is not there is empty, as a name is. */
 function walkPartial (
   run: Run,
-  { name, indent: own }: Extract<Node, { kind: 'partial' }>,
+  node: Extract<Node, { kind: 'partial' }>,
   frame: Frame,
   indent: string,
   depth: number
 ): void {
+  const { name, indent: own } = node
   const partial = run.partials.get(name)
-  if (partial === undefined) return run.onMiss(`>${name}`)
+  if (partial === undefined) return run.onMiss(`>${name}`, node)
   walk(run, partial, frame, own === null ? '' : indent + own, depth + 1)
 }
 

@@ -11,6 +11,8 @@ export interface DirectBatch {
   messages: Msg[]
   /** How many more match, as the replica that answered knows: another may know of newer ones. */
   pending: number
+  /** The last sequence that the replica had when it answered, where the answer tells; else 0. */
+  upToSeq: number
   /** The description of the 404 that was the whole answer; '' = the answer ended with a 204. */
   notFound: string
 }
@@ -59,10 +61,15 @@ function createReader (stream: string): (message: Msg) => DirectBatch | Error | 
     const { headers } = message
     const header = (name: string): string => headers?.get(name) ?? ''
     const code = headers?.code ?? 0
-    if (code === 404 && messages.length === 0) return { messages, pending: 0, notFound: headers!.description }
+    if (code === 404 && messages.length === 0) {
+      return { messages, pending: 0, upToSeq: 0, notFound: headers!.description }
+    }
     if (code !== 0 && code !== 204) return unreadable(stream, headers!.status)
     if (header('Nats-Last-Sequence') !== before) return unreadable(stream, 'a part of the answer is lost')
-    if (code === 204) return { messages, pending: Number(header('Nats-Num-Pending')), notFound: '' }
+    if (code === 204) {
+      const [pending, upToSeq] = [Number(header('Nats-Num-Pending')), Number(header('Nats-UpTo-Sequence'))]
+      return { messages, pending, upToSeq, notFound: '' }
+    }
     before = header('Nats-Sequence')
     messages.push(message)
     return null

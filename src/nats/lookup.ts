@@ -1,5 +1,6 @@
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
 import { groupsOf } from '#streams/groups.ts'
+import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
 import { ANSWER_MS, getDirectBatch, storedMessage } from './direct.ts'
@@ -83,7 +84,7 @@ class BatchingLookup {
       const subjects = new Set(waiters.flatMap(waiter => waiter.subjects))
       // No longer than its last waiter has: a request nobody waits for any more must not hold up the next.
       const leftMs = Math.max(1, waiters.at(-1)!.endsAtMs - performance.now())
-      const answer = await lastMessages(this.bus, this.stream, subjects, leftMs).catch(asError)
+      const answer = await lastMessages(this.bus, this.stream, subjects, leftMs).then(({ found }) => found, asError)
       for (const waiter of waiters) settle(waiter, answer)
     }
     this.isRequesting = false
@@ -119,7 +120,14 @@ function settle (
   }
 }
 
-/** Subject → its last message, for those that have one. When no subject has any, a 404 "No Results" is the whole
+interface LastMessages {
+  /** By subject, for those that have one. */
+  found: Map<string, StoredMessage>
+  /** The last sequence that the replica had; 0 = it found nothing, and does not tell. */
+  upToSeq: number
+}
+
+/** When no subject has any, a 404 "No Results" is the whole
  *  answer; any other 404 is a message that could not be read, and so is an end without messages. Source: nats-server
  *  ADR-31, getDirectMulti. */
 async function lastMessages (
@@ -127,16 +135,21 @@ async function lastMessages (
   stream: string,
   subjects: ReadonlySet<string>,
   timeoutMs?: number
-): Promise<Map<string, StoredMessage>> {
-  const { messages, pending, notFound } = await getDirectBatch(bus, stream, { multi_last: [...subjects] }, timeoutMs)
-  if (notFound === 'No Results') return new Map()
+): Promise<LastMessages> {
+  const { messages, pending, upToSeq, notFound } = await getDirectBatch(
+    bus,
+    stream,
+    { multi_last: [...subjects] },
+    timeoutMs
+  )
+  if (notFound === 'No Results') return { found: new Map(), upToSeq }
   if (notFound !== '') throw unreadable(stream, notFound)
   if (messages.length === 0 || pending > 0) throw unreadable(stream, 'the answer is cut short')
   const found = new Map(messages.map(message => storedMessage(stream, message)).map(last => [last.subject, last]))
   if ([...found.keys()].some(subject => !subjects.has(subject))) {
     throw unreadable(stream, 'the answer is to another question')
   }
-  return found
+  return { found, upToSeq }
 }
 
 /** Sequences of the last messages of exact subjects, for those that have one, whatever these hold. Deadline 2 s for
@@ -148,7 +161,28 @@ export async function lastSequencesOf (
 ): Promise<Map<string, number>> {
   const found = new Map<string, number>()
   for (const some of groupsOf(subjects, SUBJECTS_MAX)) {
-    for (const [subject, { seq }] of await lastMessages(bus, stream, new Set(some))) found.set(subject, seq)
+    for (const [subject, { seq }] of (await lastMessages(bus, stream, new Set(some))).found) found.set(subject, seq)
   }
   return found
+}
+
+const BEHIND_PAUSE_MS = 20
+
+/** The last facts of at most 512 exact subjects with their sequences, for those that have one. What is found is as a
+ *  replica knows it that has everything up to `throughSeq`: others are asked again. What is not found may be there on
+ *  another. Deadline 2 s. Throws what `isUnanswered` knows, and the schema's error for a fact that does not fit. */
+export async function lastFactsOf (
+  bus: Bus,
+  stream: string,
+  subjects: readonly string[],
+  throughSeq: number
+): Promise<Map<string, { fact: AnyFact, seq: number }>> {
+  for (const endMs = performance.now() + ANSWER_MS;; await sleep(BEHIND_PAUSE_MS)) {
+    const leftMs = Math.max(1, endMs - performance.now())
+    const { found, upToSeq } = await lastMessages(bus, stream, new Set(subjects), leftMs)
+    if (found.size === 0 || upToSeq >= throughSeq) {
+      return new Map([...found].map(([subject, { seq, data }]) => [subject, { fact: decodeFact(data), seq }]))
+    }
+    if (performance.now() + BEHIND_PAUSE_MS >= endMs) throw unreadable(stream, 'a replica stays behind')
+  }
 }

@@ -23,6 +23,7 @@ export const OVERLAP_S_DEFAULT = 86_400
 /** Requests a minute of each class, where no operator said otherwise. Source: spec section 8. */
 export const DEFAULT_LIMITS: Record<LimitClass, number> = {
   'emails:send': 100,
+  'emails:batch': 60,
   'emails:list': 300,
   'templates:create': 60,
   other: 60

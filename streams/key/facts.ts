@@ -21,8 +21,9 @@ export const SCOPES = [
 ] as const
 export type Scope = typeof SCOPES[number]
 
-/** The classes of spec section 8: each key has one window a minute for each. */
-export const LIMIT_CLASSES = ['emails:send', 'emails:list', 'templates:create', 'other'] as const
+/** The classes of spec section 8: each key has one window a minute for each. Batches have one of their own, so that
+ *  they take no place of other requests, nor those of them. */
+export const LIMIT_CLASSES = ['emails:send', 'emails:batch', 'emails:list', 'templates:create', 'other'] as const
 export type LimitClass = typeof LIMIT_CLASSES[number]
 
 /** Requests a minute that an operator may allow. */

@@ -118,10 +118,11 @@ export function versionFault (version: number): Refusal | null {
     : new Refusal('too_many_versions', `A template can have at most ${VERSIONS_MAX} versions: create another template.`)
 }
 
-/** A declared variable that was not given, or not as declared. */
+/** What is wrong with a variable: declared, and not given or not as declared; used, and neither declared nor given;
+ *  given, and not the template's. */
 export interface VariableFault {
   name: string
-  code: 'missing_variable' | 'invalid_type'
+  code: 'missing_variable' | 'invalid_type' | 'undeclared_variable' | 'unknown_variable'
   message: string
 }
 

@@ -200,7 +200,12 @@ t.test('4.2 the list filters by status, addresses, domain, tag, metadata, time, 
   t.strictSame(await ids('to=ADA@one.example'), [one])
   t.strictSame(await ids(`from=${FROM}`), [two, one])
   t.strictSame(await ids('domain=sandbox.jetpost.test'), [two, one])
+  t.strictSame(await ids('status=delivered&status=bounced'), [two, one])
+  t.strictSame(await ids('status=bounced&status=failed'), [])
   t.strictSame(await ids('tag=orders'), [one])
+  t.strictSame(await ids('tag=orders&tag=news&tag=none'), [two, one])
+  t.strictSame(await ids('tag=news&tag=none&status=delivered'), [two])
+  t.strictSame(await ids('event=bounced&event=delivered&limit=1'), [two])
   t.strictSame(await ids('metadata[order]=77&metadata[vip]=true'), [one])
   t.strictSame(await ids('q=order%2077'), [one])
   t.strictSame(await ids('event=email.delivered'), [two, one])
@@ -215,6 +220,11 @@ t.test('4.2 the list filters by status, addresses, domain, tag, metadata, time, 
     'cursor',
     'limit',
     'stauts'
+  ])
+  const several = await app.request('GET', '/api/emails?status=delivered&status=sent&tag=a&tag=a', { key })
+  t.strictSame(several.body.details.map((fault: { field: string, code: string }) => `${fault.field} ${fault.code}`), [
+    'status[1] invalid_value',
+    'tag not_unique'
   ])
   t.match(faults.body.details.find((fault: { field: string }) => fault.field === 'created_after'), {
     message: 'created_after must be a time with an offset, like 2026-11-21T12:00:00Z.'

@@ -59,6 +59,11 @@ for (
       60,
       (app: TestApp, key: string) => app.request('POST', '/api/templates', { key, body: {} })
     ],
+    [
+      'POST /api/emails/batch 60',
+      60,
+      (app: TestApp, key: string) => app.request('POST', '/api/emails/batch', { key, body: {} })
+    ],
     ['all other endpoints 60', 60, (app: TestApp, key: string) => app.request('GET', '/api/webhooks', { key })]
   ] as const
 ) {
@@ -88,6 +93,16 @@ t.test('8.1 past the limit the answer is 429 with retryAfter, and the window res
   t.strictSame((await app.send({}, key)).body, { error: 'Rate limit exceeded', retryAfter: 1 }, 'never less than 1')
   nowMs += 200
   t.equal((await app.send({}, key)).status, 202, 'a new window')
+})
+
+t.test('8 batches take no place of single emails and of other requests, nor these of them', async t => {
+  const { id, secret: key } = await app.newKey({})
+  await app.limitKey(id, { 'emails:batch': 1 })
+  const batch = () => app.request('POST', '/api/emails/batch', { key, body: {} })
+  t.strictSame([(await batch()).status, (await batch()).status], [422, 429])
+  const [single, other] = [await app.send({}, key), await app.request('GET', '/api/webhooks', { key })]
+  t.equal(single.headers.get('x-ratelimit-remaining'), '99')
+  t.equal(other.headers.get('x-ratelimit-remaining'), '59')
 })
 
 t.test('8 429 comes before 400, 413, 415, 403 and 422', async t => {

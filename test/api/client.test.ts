@@ -89,12 +89,15 @@ t.test('every operation of the document has a method, and no method is of anothe
     suppressions,
     erasures,
     stats,
+    deliveries,
+    replays,
     ...rest
   } = client
   t.strictSame(Object.keys(rest), [], 'this test knows all resources')
   t.type(tail, 'function', 'of the same operation as events.list; see below')
   await me()
-  for (const resource of [emails, events, templates, domains, keys, webhooks, suppressions, erasures, stats]) {
+  const lists = [emails, events, templates, domains, keys, webhooks, suppressions, erasures, stats, deliveries, replays]
+  for (const resource of lists) {
     for (const method of Object.values(resource) as Array<(...args: unknown[]) => unknown>) {
       const answer = method('x', {})
       await (Symbol.asyncIterator in Object(answer) ? collect(answer as AsyncIterable<unknown>) : answer)
@@ -112,16 +115,16 @@ t.test('an email is sent, read, listed over pages, and its message shown', async
   for (let i = 0; i < 5; i++) {
     ids.unshift((await jetpost.emails.send({ ...mail, tags: [tag], metadata: { order: i } })).id)
   }
-  t.strictSame((await collect(jetpost.emails.list({ tag, limit: 2 }))).map(({ id }) => id), ids)
-  const page = await jetpost.emails.page({ tag, limit: 2 })
+  t.strictSame((await collect(jetpost.emails.list({ tag: [tag], limit: 2 }))).map(({ id }) => id), ids)
+  const page = await jetpost.emails.page({ tag: [tag], limit: 2 })
   t.match(page, { data: [{ id: ids[0] }, { id: ids[1] }], has_more: true })
   t.strictSame(
-    (await collect(jetpost.emails.list({ tag, cursor: page.next_cursor! }))).map(({ id }) => id),
+    (await collect(jetpost.emails.list({ tag: [tag], cursor: page.next_cursor! }))).map(({ id }) => id),
     ids.slice(2),
     'from a cursor on'
   )
-  t.strictSame((await jetpost.emails.page({ tag, metadata: { order: '3' } })).data.map(({ id }) => id), [ids[1]])
-  for await (const email of jetpost.emails.list({ tag, limit: 1 })) {
+  t.strictSame((await jetpost.emails.page({ tag: [tag], metadata: { order: '3' } })).data.map(({ id }) => id), [ids[1]])
+  for await (const email of jetpost.emails.list({ tag: [tag], limit: 1 })) {
     t.equal(email.id, ids[0], 'who has enough stops')
     break
   }

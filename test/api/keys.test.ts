@@ -61,7 +61,7 @@ t.test('a key is made with a secret that is shown once, and works', async t => {
     domains: ['shop.example'],
     test: false,
     expires_at: '2099-01-31T11:00:00.000Z',
-    limits: { 'emails:send': 100, 'emails:list': 300, 'templates:create': 60, other: 60 },
+    limits: { 'emails:send': 100, 'emails:batch': 60, 'emails:list': 300, 'templates:create': 60, other: 60 },
     track: { opens: false, clicks: null },
     unsubscribe: true,
     previous_expires_at: null,
@@ -562,6 +562,7 @@ t.test('what the operator has set shows in the answers', async t => {
   await app.limitKey(id, { 'emails:send': 500 })
   t.strictSame((await app.request('GET', `/api/keys/${id}`)).body.limits, {
     'emails:send': 500,
+    'emails:batch': 60,
     'emails:list': 300,
     'templates:create': 60,
     other: 60

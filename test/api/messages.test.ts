@@ -64,13 +64,14 @@ interface Call {
   params?: Record<string, string>
   query?: string
   body?: unknown
+  raw?: string
   headers?: Record<string, string>
 }
 
-async function send (id: string, { params = {}, query = '', body, headers }: Call): Promise<Answer> {
+async function send (id: string, { params = {}, query = '', body, raw, headers }: Call): Promise<Answer> {
   const { method, path } = operationOf(id)
   const target = path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(params[name] ?? 'x'))
-  const answer = await app.request(method, `${target}${query === '' ? '' : `?${query}`}`, { body, headers })
+  const answer = await app.request(method, `${target}${query === '' ? '' : `?${query}`}`, { body, raw, headers })
   noteAnswer(id, answer)
   return answer
 }
@@ -153,6 +154,7 @@ t.test('sendEmail: what no schema says', async () => {
       { html: undefined, subject: undefined, template_id: template, variables: { order: '7' } },
       { html: undefined, template_id: template, variables: { items: 'x' } },
       { html: undefined, subject: undefined, template_id: layout, variables: { subject: long(999) } },
+      { html: undefined, subject: undefined, template_id: layout, variables: { subjct: 'x' } },
       { variables: {} },
       { html: undefined, template_id: template, variables: { a: deep(40) } },
       { html: undefined, template_id: template, variables: { a: '\0' } },
@@ -270,6 +272,21 @@ t.test('domains, keys, webhooks: what no schema says', async () => {
     noteRefusal('createWebhook', 'url', targetFault(url, false))
   }
   noteRefusal('createWebhook', '409', webhookCountFault(1000))
+})
+
+t.test('importSuppressions: what is said of a file and of its lines', async t => {
+  const csv = (raw: string) => send('importSuppressions', { raw, headers: { 'content-type': 'text/csv' } })
+  for (const raw of ['name\nAda', 'address\n"ada', `address\n${'ada@example.com\n'.repeat(50_001)}`]) await csv(raw)
+  const ndjson = { 'content-type': 'application/x-ndjson' }
+  await send('importSuppressions', { raw: long(20_000), headers: ndjson })
+  const answers = [
+    await csv('address,reason\nnobody,\nada@sandbox.jetpost.test,\nada@example.com,spite'),
+    await send('importSuppressions', { raw: '7', headers: ndjson })
+  ]
+  for (const { code, message } of answers.flatMap(({ body }) => body.refused as FieldFault[])) {
+    note({ operation: 'importSuppressions', field: message.split(' ')[0]!, code, message })
+  }
+  t.equal(answers.flatMap(({ body }) => body.refused).length, 4)
 })
 
 t.test('reads, suppressions, erasures: what no schema says', async () => {

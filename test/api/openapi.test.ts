@@ -398,14 +398,19 @@ async function ask (
   operation: Operation,
   call: Call,
   status: number,
-  { key = API_KEY, headers, raw }: Ask = {}
+  { key = API_KEY, headers, raw = call.raw }: Ask = {}
 ): Promise<Answer> {
   const body = raw === undefined && operation.body !== null ? call.body ?? operation.body.examples[0] : undefined
   return note(
     t,
     operation,
     status,
-    await app.request(operation.method, target(operation, call), { key, headers, raw, body })
+    await app.request(operation.method, target(operation, call), {
+      key,
+      headers: { ...call.headers, ...headers },
+      raw,
+      body
+    })
   )
 }
 
@@ -456,7 +461,7 @@ function keyWithout (scope: string): Promise<{ secret: string }> {
 const stranger = await app.newAccountKey()
 
 for (const operation of operations) {
-  const { id, method, path, responses, body, scope, limitClass, parameters } = operation
+  const { id, method, path, responses, body, uploads, scope, limitClass, parameters } = operation
   const recipe = recipes[id]
   const success = Math.max(...[...responses.keys()].filter(status => status < 300))
 
@@ -475,12 +480,17 @@ for (const operation of operations) {
       const head = `${method} ${target(operation, call)} HTTP/1.1`
       note(t, operation, 400, await speak([head]))
       if (method === 'GET') return
-      await ask(t, operation, call, 400, { raw: '{"a":' })
+      if (uploads === null) await ask(t, operation, call, 400, { raw: '{"a":' })
       note(
         t,
         operation,
         413,
-        await speak([head, 'Host: x', 'Content-Type: application/json', `Content-Length: ${21 * 1024 * 1024}`])
+        await speak([
+          head,
+          'Host: x',
+          `Content-Type: ${uploads?.[0] ?? 'application/json'}`,
+          `Content-Length: ${21 * 1024 * 1024}`
+        ])
       )
       await ask(t, operation, call, 415, {
         raw: 'a=b',
@@ -532,6 +542,8 @@ for (const operation of operations) {
       const send = () =>
         app.request(method, target(operation, again), {
           key: key.secret,
+          raw: again.raw,
+          headers: again.headers,
           body: body === null ? undefined : again.body ?? body.examples[0]
         })
       let last = await send()

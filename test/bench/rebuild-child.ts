@@ -127,7 +127,7 @@ function serve (
           pool,
           listEmails({
             account: ACCOUNT,
-            filters: served.reads % 2 === 0 ? {} : { status: 'delivered' },
+            filters: served.reads % 2 === 0 ? {} : { status: ['delivered' as const] },
             limit: 25,
             cursor: null
           })

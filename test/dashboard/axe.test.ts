@@ -2,7 +2,7 @@ import t from 'tap'
 import { flaws } from '../support/axe.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { crawl } from '../support/crawl.ts'
-import { visit } from '../support/dashboard.ts'
+import { visit, type Shown } from '../support/dashboard.ts'
 import { openWorld } from '../support/dashboard-world.ts'
 import { API_KEY, type TestApp } from '../support/app.ts'
 import { LONG } from '../support/long.ts'
@@ -29,11 +29,11 @@ const NARROW = LONG
 const { app, seeds } = await openWorld(t)
 const { pages: found, shown } = await crawl(await visit(app), seeds)
 /** The last ones of each kind: what has been through most. */
-const urls = [...found.values()].flatMap(some => some.filter(isPage).slice(-ALIKE_MAX))
+const urls = [...found.values()].flatMap(some => some.filter(url => isPage(shown.get(url)!)).slice(-ALIKE_MAX))
 
-/** What is shown in a frame is other people's, and nothing runs in it: axe would never come to an end there. */
-function isPage (url: string): boolean {
-  const { headers, html } = shown.get(url)!
+/** What is shown in a frame is other people's, and nothing runs in it: axe would never come to an end there. A file is
+ *  only downloaded. */
+function isPage ({ headers, html }: Shown): boolean {
   return headers.get('content-type')!.startsWith('text/html') && html.startsWith('<!doctype html>') &&
     !headers.get('content-security-policy')!.includes('sandbox')
 }
@@ -79,6 +79,7 @@ t.test('nor on empty pages, the sign-in page and error pages', async t => {
   const { page, complaints } = await enter(t, app, key)
   const empty = await crawl(await visit(app, key))
   const lists = [...empty.pages].filter(([name]) => !name.includes(':')).map(([, [url]]) => url!)
+    .filter(url => isPage(empty.shown.get(url)!))
   await lookAtAll(t, page, [
     ...lists,
     '/dashboard/nowhere',

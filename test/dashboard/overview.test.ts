@@ -18,7 +18,17 @@ import { until } from '../support/wait.ts'
 const DAY_MS = 86_400_000
 const { natsUrl } = freshAccount()
 const databaseUrl = await freshDatabase(t)
-const app = await startTestApp(t, { natsUrl, databaseUrl })
+const mail = await startSink()
+t.teardown(() => mail.stop())
+// Not at test addresses: those are no part of the statistics.
+const app = await startTestApp(t, { natsUrl, databaseUrl, env: { SMTP_URL: mail.url } })
+const NOBODY = { rcpt: '550 5.1.1 no such user' }
+/** An address whose mail is refused. */
+const refused = (name: string): string => {
+  const address = `${name}@refused.example`
+  mail.replies(address, NOBODY)
+  return address
+}
 
 /** What a chart has drawn: pixels that are not as the card behind them. */
 const drawnIn = async (page: Page, chart: string) =>
@@ -69,7 +79,7 @@ t.test('what happens is shown without waiting for the clock', async t => {
 t.test('charts are drawn, and what is looked at stays while the figures move on', async t => {
   const key = await app.newAccountKey()
   const sent = await app.send({
-    to: ['delivered@sandbox.jetpost.test', 'bounced@sandbox.jetpost.test'],
+    to: ['ada@example.com', refused('once')],
     tags: ['invoice']
   }, key)
   await app.settled(sent.body.id, 'partial', key)
@@ -88,7 +98,7 @@ t.test('charts are drawn, and what is looked at stays while the figures move on'
     return await total() === 1
   })
   const canvas = await page.locator('#problems canvas').elementHandle()
-  const again = await app.send({ to: 'bounced+again@sandbox.jetpost.test' }, key)
+  const again = await app.send({ to: refused('again') }, key)
   await app.settled(again.body.id, 'bounced', key)
   await until(async () => {
     await page.clock.runFor(10_500)
@@ -117,7 +127,7 @@ t.test('what needs attention is named, with its reason and where to fix it', asy
   const cause = { account: 'acc_first', correlation: 'test', causation: null }
   await judgeWebhook(await openSecondServices(t, natsUrl), cause, failing, { failingSinceMs: Date.now() - 3_600_000 })
   for (let i = 0; i < 2; i++) {
-    await app.send({ to: Array.from({ length: 50 }, (_, n) => `bounced+${i}${n}@sandbox.jetpost.test`) })
+    await app.send({ to: Array.from({ length: 50 }, (_, n) => refused(`list-${i}-${n}`)) })
   }
   const { body: later } = await app.send({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() })
   await app.settled(later.id, 'scheduled')
@@ -142,6 +152,24 @@ t.test('what needs attention is named, with its reason and where to fix it', asy
     /shop\.example|Nightly|failing/,
     'nothing of another account'
   )
+})
+
+t.test('bounces and complaints of test addresses raise no alarm, and are said to be left out', async t => {
+  const key = await app.newAccountKey()
+  const to = Array.from({ length: 50 }, (_, n) => `${n % 2 === 0 ? 'bounced' : 'complained'}+${n}@sandbox.jetpost.test`)
+  for (let i = 0; i < 2; i++) await app.send({ to, text: 'Hello' }, key)
+  const { body: plain } = await app.send({}, key)
+  await app.settled(plain.id, 'delivered', key)
+  const destination = async () =>
+    (await app.request('GET', '/api/stats?destination=sandbox.jetpost.test', { key })).body.totals
+  await until(async () => {
+    const { bounced, complained } = await destination()
+    return bounced === 50 && complained === 50
+  })
+  t.match((await app.request('GET', '/api/stats', { key })).body.totals, { accepted: 1, bounced: 0, complained: 0 })
+  const { html } = await (await visit(app, key)).get('/dashboard')
+  t.notMatch(html, /of emails bounced|marked as spam/)
+  t.match(html, 'Test addresses of sandbox.jetpost.test are left out: 100 recipients.')
 })
 
 t.test('an endpoint that is deleted while its deliveries are counted does no harm', async t => {

@@ -133,3 +133,23 @@ t.test('a typing error erases nothing', async t => {
   const stranger = await visit(app, await app.newAccountKey())
   t.equal((await stranger.get(`/dashboard/erasures/${id}`)).status, 404)
 })
+
+t.test('many are imported by a form, with a report, and exported as a file', async t => {
+  const visitor = await visit(app)
+  const { html: list } = await visitor.get('/dashboard/suppressions')
+  t.match(list, 'href="/dashboard/suppressions/import"')
+  t.match(list, 'href="/dashboard/suppressions/export"')
+  const addresses = 'email,reason\r\none@import.example,bounce\r\nnobody,\r\ntwo@import.example,'
+  const done = await visitor.post('/dashboard/suppressions/import', { addresses, reason: '' })
+  t.equal(done.status, 200)
+  t.match(done.html, '3 lines: 2 added, 0 unchanged, 1 refused.')
+  t.match(done.html, /<td[^>]*>3<\/td>.*address must be an email address\./s)
+  const wrong = await visitor.post('/dashboard/suppressions/import', { addresses: 'name\r\nAda', reason: '' })
+  t.equal(wrong.status, 422)
+  t.match(wrong.html, 'body must begin with a line that names a column address or email, or with an address.')
+  t.match(wrong.html, 'name\nAda', 'what was typed is still there')
+  const { html: file } = await visitor.get('/dashboard/suppressions/export')
+  t.match(file, /^address,reason,email_id,since\r\n/)
+  t.match(file, 'two@import.example,manual,')
+  t.match(file, 'one@import.example,bounce,')
+})

@@ -201,7 +201,8 @@ t.test('a save that changes nothing makes no version, and line ends stay as they
   t.match(fields, { 'variables.0.fallback': '""', 'variables.1.fallback': '[1,{"a":null}]' })
   const same = await visitor.post(`/dashboard/templates/${made.id}`, fields)
   t.match(same, { status: 303, to: `/dashboard/templates/${made.id}` })
-  t.strictSame(await get(made.id), made)
+  const { warnings: _warnings, ...stored } = made
+  t.strictSame(await get(made.id), stored)
   await visitor.post(`/dashboard/templates/${made.id}`, { ...fields, subject: 'Hello {{name}}' })
   t.match(await get(made.id), {
     version: 2,
@@ -269,18 +270,69 @@ t.test('sample variables fit the places of a template and its declarations', asy
   t.strictSame(
     Object.entries(JSON.parse(sampleJson({ subject: 'Order {{order}}', html, text: '{{#broken', variables }))),
     [
-      ['order', 'order'],
-      ['name', 'name'],
-      ['customer', { city: 'city' }],
-      ['items', [{ title: 'title', price: 'price' }]],
+      ['order', '1042'],
+      ['name', 'Ada Lovelace'],
+      ['customer', { city: 'London' }],
+      ['items', [{ title: 'Ink', price: '3.10' }]],
       ['tags', ['one', 'two']],
       ['isNew', true],
-      ['left', 'left'],
-      ['__proto__', '__proto__'],
+      ['left', 'Example left'],
+      ['__proto__', 'Example proto'],
       ['count', 3],
       ['flag', true]
     ]
   )
+})
+
+t.test('no sample is the name of its variable, and a layout has samples, too', async t => {
+  const names = ['order', 'firstName', 'last_name', 'company', 'email', 'reset-link', 'code', 'Example', 'x', 'Ink']
+  const html = names.map(name => `{{${name}}}`).join('')
+  const variables = names.map(name => ({ name, type: 'string' as const, required: true, fallback: null }))
+  for (const declared of [[], variables]) {
+    const samples = JSON.parse(sampleJson({ subject: 'Your order {{order}}', html, text: null, variables: declared }))
+    t.strictSame(Object.keys(samples), names)
+    for (const name of names) t.not(samples[name].toLowerCase(), name.toLowerCase())
+    t.equal(samples.order, '1042')
+  }
+  const layout = { subject: '{{never}}', html: '{{{content}}}{{footer}}', text: null, variables: variables.slice(3, 4) }
+  t.strictSame(JSON.parse(sampleJson({ subject: null, html: 'x', text: null, variables: [] }, layout)), {
+    footer: 'Example footer',
+    company: 'Analytical Engines Ltd'
+  })
+})
+
+t.test('a test from untouched samples is sent, and reads as a mail would', async t => {
+  const { id: layoutId } = await make({ html: '<main>{{{content}}}</main>{{footer}}' })
+  const { id } = await make({ subject: 'Your order {{order}}', html: '<p>Hello {{name}}</p>', layout_id: layoutId })
+  const { html } = await visitor.get(`/dashboard/templates/${id}`)
+  const sent = await visitor.post(`/dashboard/templates/${id}/test`, fieldsOf(html))
+  t.equal(sent.status, 303, sent.html)
+  const email = (await app.request('GET', `/api/emails/${sent.to!.split('/').at(-1)}`)).body
+  t.equal(email.subject, 'Your order 1042')
+  t.match((await app.request('GET', `/api/emails/${email.id}/content`)).body.html, /Hello Ada Lovelace.*Example footer/)
+})
+
+t.test('the editor names undeclared and unused variables, and samples that are none', async t => {
+  const variables = [{ name: 'name', type: 'string' }, { name: 'unused', type: 'string' }]
+  const { id } = await make({ html: '<p>Hello {{nmae}}{{name}}</p>', variables })
+  const { html } = await visitor.get(`/dashboard/templates/${id}`)
+  t.match(
+    html,
+    'html uses {{nmae}}, which is not declared: an email that does not give it is refused (did you mean `name`?).'
+  )
+  t.match(html, 'variables declares unused, which nothing uses.')
+  const samples = JSON.stringify({ name: 'Ada', nmae: '', nam: 'Ada' })
+  const wrong = await visitor.post('/dashboard/templates/preview', { ...fieldsOf(html), samples })
+  t.match(
+    wrong.html,
+    'Sample variables: variables.nam must be a variable of the template (did you mean `variables.name`?).'
+  )
+  const mended = await visitor.post('/dashboard/templates/preview', {
+    ...fieldsOf(html),
+    html: '<p>{{name}}{{unused}}</p>',
+    samples: '{}'
+  })
+  t.notMatch(mended.html, 'preview-warnings')
 })
 
 t.test('a diff keeps the lines that both texts share', async t => {

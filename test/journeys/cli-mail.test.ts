@@ -159,6 +159,35 @@ t.test('jetpost send fills a template, and what it needs that is no text', async
   t.match(await jetpost(send).end, { code: 1, err: /^jetpost: Validation failed: .*items.*\n$/ })
 })
 
+t.test('jetpost suppressions imports a file with a report, and exports all of them', async t => {
+  const file = join(folder, 'gone.csv')
+  writeFileSync(file, 'email,reason\nfirst@gone.example,bounce\nnobody,bounce\nsecond@gone.example,\n')
+  const report = await jetpost(['suppressions', 'import', file, '--json']).end
+  t.equal(report.code, 1, report.err)
+  t.match(JSON.parse(report.out), [{ lines: 3, added: 2, unchanged: 0, refused: [{ line: 3 }] }])
+  const again = await jetpost(['suppressions', 'import', file]).end
+  t.match(again.out, /lines +added +unchanged +refused\n3 +0 +2 +1\n/)
+  t.match(again.out, /3 +invalid_address +address must be an email address\./)
+  const all = await jetpost(['suppressions', 'export', '--format', 'ndjson', '--reason', 'bounce']).end
+  t.equal(all.code, 0, all.err)
+  t.match(all.out.trim().split('\n').map(line => JSON.parse(line)).filter(({ address }) => /gone/.test(address)), [{
+    address: 'first@gone.example',
+    reason: 'bounce'
+  }])
+  const lines = join(folder, 'gone.ndjson')
+  writeFileSync(lines, all.out)
+  t.match(await json(t, ['suppressions', 'import', lines]), { added: 0, refused: [] })
+  const wrong = [[], ['import'], ['export', file], ['imprt', file], ['export', '--json'], [
+    'import',
+    file,
+    '--format',
+    'x'
+  ]]
+  for (const args of wrong) {
+    t.equal((await jetpost(['suppressions', ...args]).end).code, 2, args.join(' '))
+  }
+})
+
 t.test('jetpost send schedules, and sends once under one key', async t => {
   const at = new Date(Date.now() + 3_600_000).toISOString()
   const first = await json(t, [...plain, '--at', at, '--idempotency-key', 'shell-1'])

@@ -39,7 +39,7 @@ t.test('a key is made, shown, rotated and revoked in the shell', async t => {
     domains: ['xn--bcher-kva.example'],
     scopes: ['keys:read'],
     test: false,
-    limits: { 'emails:send': 100, 'emails:list': 300, 'templates:create': 60, other: 70 },
+    limits: { 'emails:send': 100, 'emails:batch': 60, 'emails:list': 300, 'templates:create': 60, other: 70 },
     expires_at: '2098-12-31T23:00:00.000Z',
     previous_expires_at: null
   })

@@ -142,7 +142,7 @@ t.test('an account, its domain and its key are made in the shell and work at onc
   )
   t.match(await here(['keys', 'limit', id, 'emails:send=5', '--account', account]), {
     code: 0,
-    out: /emails:send=5 emails:list=300/
+    out: /emails:send=5 emails:batch=60 emails:list=300/
   })
   await until(async () => (await app.send({ from: 'a@shop.example' }, key)).headers.get('x-ratelimit-limit') === '5')
   const listed = await here(['keys', 'list', '--account', account, '--json'])

@@ -173,6 +173,37 @@ t.test('what is counted, and what is not', async t => {
   }
 })
 
+t.test('test addresses count for their destination, and for no sender, also when they are told again', async t => {
+  const pool = await freshPool(t)
+  const bytes = event('news@example.com', ['eu'])
+  const [email, test] = ['em_1', 'bounced@sandbox.jetpost.test']
+  const told = [
+    record({ email, tags: ['eu'], to: [test, 'ada@example.net'] }),
+    bounced({ email, n: 0, to: test, event: bytes }),
+    delivered({ email, n: 1, to: 'ada@example.net', event: bytes }),
+    complained({ email, n: 0, to: test, event: bytes })
+  ]
+  const at = hour(timeAt(0))
+  const senders = Object.fromEntries(
+    ['', 'eu'].map(tag => [`${ACCOUNT} ${at} example.com ${tag}`, { accepted: 1, delivered: 1 }])
+  )
+  const destinations = {
+    [`${ACCOUNT} ${at} sandbox.jetpost.test`]: { accepted: 1, bounced: 1, complained: 1 },
+    [`${ACCOUNT} ${at} example.net`]: { accepted: 1, delivered: 1 }
+  }
+  await apply(pool, stats, inLog(told))
+  t.strictSame(await counted(pool, 'stats_hours'), senders)
+  t.strictSame(await counted(pool, 'stats_destinations'), destinations)
+  const again = record({ email, tags: ['eu'], to: [test, 'ada@example.net'] })
+  await apply(pool, stats, inLog([again], 20))
+  t.strictSame(await counted(pool, 'stats_hours'), senders, 'a record that comes again')
+  const other = record({ email: 'em_2', to: [test, ERASED] })
+  await apply(pool, stats, inLog([other], 30))
+  const both = (await counted(pool, 'stats_hours'))[`${ACCOUNT} ${at} example.com `]
+  t.match(both, { accepted: 2 }, 'beside somebody erased')
+  t.match((await counted(pool, 'stats_destinations'))[`${ACCOUNT} ${at} sandbox.jetpost.test`], { accepted: 2 })
+})
+
 t.test('what version 1 did not say counts for no domain', async t => {
   const pool = await freshPool(t)
   await apply(pool, stats, inLog([suppressed({ email: 'em_1', from: '', tags: [] })]))

@@ -11,7 +11,8 @@ import {
 } from '#streams/template/decide.ts'
 import type { Variable } from '#streams/template/facts.ts'
 import { compile } from '#src/actions/template-cache.ts'
-import { fillMail, layoutOf, mayBeLayout, readMail, renderMail, syntaxFaults } from '#src/content/mustache-mail.ts'
+import { layoutOf, mayBeLayout, readMail, renderMail, syntaxFaults } from '#src/content/mustache-mail.ts'
+import { fillMail } from '#src/content/template-variables.ts'
 
 const body = (given: Partial<TemplateBody>): TemplateBody => ({
   name: 'n',

@@ -10,7 +10,9 @@ import { join } from 'node:path'
 import { openDnsServer } from '../support/dns-server.ts'
 import { startTree, TREE_KEY } from '../support/tree.ts'
 
-const WINDOW = ['emails:send', 'emails:list', 'templates:create', 'other'].map(name => `${name}=10000000`)
+const WINDOW = ['emails:send', 'emails:batch', 'emails:list', 'templates:create', 'other'].map(name =>
+  `${name}=10000000`
+)
 
 await using stack = new AsyncDisposableStack()
 const ending = { teardown: (end: () => Promise<void>) => stack.defer(end) }

@@ -39,6 +39,8 @@ interface Operation {
   query: (Taken & { schema: Json }) | null
   answer: string
   idempotent: boolean
+  /** The media types that its body may have, where it is not JSON. */
+  uploads: string[] | null
   /** Names of the schemas it speaks of, and of those that they speak of. */
   shapes: Set<string>
 }
@@ -57,6 +59,7 @@ function readOperation (document: Json, path: string, method: string, operation:
     query,
     answer: answerOf(operation),
     idempotent: inPlace('header').some(({ name }) => name === 'Idempotency-Key'),
+    uploads: uploadsOf(operation),
     shapes: namesIn(
       document,
       Object.entries(operation.responses).filter(([status]) => status < '300').concat(operation.requestBody ?? [])
@@ -73,9 +76,15 @@ function aboutOf ({ summary, description }: Json): string {
 /** What a POST needs nothing in may be left out: the client then sends `{}`. */
 function bodyOf (document: Json, method: string, { requestBody }: Json): Taken | null {
   if (requestBody === undefined) return null
+  if (uploadsOf({ requestBody }) !== null) return { name: 'body', type: 'string | Uint8Array', optional: false }
   const { schema } = requestBody.content['application/json']
   const { required = [] } = schema.$ref === undefined ? schema : document.components.schemas[nameOf(schema.$ref)]
   return { name: 'body', type: typeOf(schema, 1), optional: method === 'post' && required.length === 0 }
+}
+
+function uploadsOf ({ requestBody }: Json): string[] | null {
+  const types = Object.keys(requestBody?.content ?? {})
+  return types.length === 0 || types.includes('application/json') ? null : types
 }
 
 function queryOf (operation: string, parameters: Json[]): Operation['query'] {
@@ -189,13 +198,19 @@ function typesFile (shapes: Map<string, Json>): string {
 function operationsFile (operations: Operation[], shapes: string[]): string {
   const typed = operations.map(({ name, about, takes, answer }) => {
     const tuple = takes.map(({ name, type, optional }) => `${name}${optional ? '?' : ''}: ${type}`).join(', ')
-    return `${comment(about, '  ')}\n  ${name}: { takes: [${tuple}], answer: ${answer} }\n`
+    const line = `  ${name}: { takes: [${tuple}], answer: ${answer} }`
+    const wrapped = `  ${name}: {\n    takes: [${tuple}]\n    answer: ${answer}\n  }`
+    return `${comment(about, '  ')}\n${line.length <= WIDTH_MAX ? line : wrapped}\n`
   })
-  const known = operations.map(({ name, method, path, takes, idempotent }) => {
+  const known = operations.map(({ name, method, path, takes, idempotent, uploads }) => {
     const names = takes.map(({ name }) => literal(name)).join(', ')
-    return `  ${name}: { method: ${literal(method)}, path: ${literal(path)}, takes: [${names}]${
-      idempotent ? ', idempotent: true' : ''
-    } }`
+    const more = [
+      ...(idempotent ? ['idempotent: true'] : []),
+      ...(uploads === null ? [] : [`uploads: [${uploads.map(literal).join(', ')}]`])
+    ]
+    const parts = [`method: ${literal(method)}`, `path: ${literal(path)}`, `takes: [${names}]`, ...more]
+    const line = `  ${name}: { ${parts.join(', ')} }`
+    return line.length < WIDTH_MAX ? line : `  ${name}: {\n${parts.map(part => `    ${part}`).join(',\n')}\n  }`
   })
   const spoken = shapes.filter(name => new RegExp(`\\b${name}\\b`).test(typed.join('')))
   return [

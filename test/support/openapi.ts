@@ -19,6 +19,8 @@ export interface Operation {
   limitClass: string
   parameters: Array<{ name: string, in: 'path' | 'query' | 'header', required: boolean, schema: Json }>
   body: { required: boolean, schema: Json, examples: unknown[] } | null
+  /** The media types that its body may have, where it is not JSON. */
+  uploads: string[] | null
   /** Status → what it looks like. */
   responses: Map<number, DescribedResponse>
 }
@@ -112,7 +114,8 @@ function operationsOf (document: Json): Operation[] {
       scope: operation.security[0].key[0] ?? null,
       limitClass: operation['x-rate-limit'].class,
       parameters: operation.parameters.map(follow),
-      body: operation.requestBody === undefined ? null : {
+      uploads: uploadsOf(operation),
+      body: operation.requestBody === undefined || uploadsOf(operation) !== null ? null : {
         required: operation.requestBody.required,
         schema: operation.requestBody.content['application/json'].schema,
         examples: Object.values<Json>(operation.requestBody.content['application/json'].examples ?? {}).map(example =>
@@ -130,6 +133,11 @@ function operationsOf (document: Json): Operation[] {
       )
     }))
   )
+}
+
+function uploadsOf ({ requestBody }: Json): string[] | null {
+  const types = Object.keys(requestBody?.content ?? {})
+  return types.length === 0 || types.includes('application/json') ? null : types
 }
 
 function mapValues (object: Json, change: (value: Json) => Json): Json {

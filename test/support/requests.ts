@@ -1,4 +1,5 @@
 import type { TestApp } from './app.ts'
+import { until } from './wait.ts'
 
 /** What goes into a request. Without `body` it is the first example of the document. */
 export interface Call {
@@ -6,6 +7,9 @@ export interface Call {
   /** Without the question mark. */
   query?: string
   body?: unknown
+  /** In place of a body, for an operation that takes no JSON. */
+  raw?: string
+  headers?: Record<string, string>
 }
 
 type Make = (app: TestApp) => Promise<Call>
@@ -72,6 +76,8 @@ const suppression: Make = async app => ({
   params: { address: (await post(app, '/api/suppressions', newSuppression().body)).address }
 })
 
+const uploaded = (raw: string): Call => ({ raw, headers: { 'content-type': 'text/csv' } })
+
 const RIVALS = 'only when others change it at the same moment, again and again'
 const TOO_MANY = 'takes more of them than this test should make: the tests of the operation have it'
 
@@ -102,6 +108,30 @@ const inRotation: Make = async app => {
   return call
 }
 const paused = created('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'], paused: true }))
+
+const delivery: Make = async app => {
+  const { id } = (await webhook(app)).params!
+  return { params: { id: (await post(app, `/api/webhooks/${id}/test`)).delivery_id } }
+}
+const orphan: Make = async app => {
+  const hook = await webhook(app)
+  const { delivery_id: id } = await post(app, `/api/webhooks/${hook.params!.id}/test`)
+  await app.request('DELETE', `/api/webhooks/${hook.params!.id}`)
+  return { params: { id } }
+}
+const lastHour = () => ({ what: 'failed', from: inHours(-1) })
+/** Of a paused endpoint it waits. */
+const replay: Make = async app => {
+  const hook = await paused(app)
+  return { params: { id: (await post(app, `/api/webhooks/${hook.params!.id}/replays`, lastHour())).id } }
+}
+const finished: Make = async app => {
+  const hook = await webhook(app)
+  const { id } = await post(app, `/api/webhooks/${hook.params!.id}/replays`, lastHour())
+  await until(async () => (await app.request('GET', `/api/replays/${id}`)).body.state === 'done')
+  return { params: { id } }
+}
+const DISABLED = 'takes an endpoint that is disabled: api/webhook-deliveries has it'
 
 /** By operationId: an operation without an entry fails the test. */
 export const recipes: Record<string, Recipe> = {
@@ -163,6 +193,15 @@ export const recipes: Record<string, Recipe> = {
   rotateWebhookSecret: { valid: webhook, also: { 409: rotated } },
   testWebhook: { valid: webhook, also: { 409: paused } },
 
+  listDeliveries: { valid: webhook },
+  getDelivery: { valid: delivery },
+  replayDelivery: { valid: delivery, also: { 409: orphan } },
+  createReplay: { valid: async app => ({ ...await webhook(app), body: lastHour() }), also: { 409: DISABLED } },
+  countReplay: { valid: async app => ({ ...await webhook(app), body: lastHour() }), also: { 409: DISABLED } },
+  listReplays: { valid: webhook },
+  getReplay: { valid: replay },
+  cancelReplay: { valid: replay, also: { 409: finished } },
+
   createSuppression: {
     valid: async () => newSuppression(),
     also: { 200: twice('/api/suppressions', newSuppression), 409: RIVALS }
@@ -170,6 +209,9 @@ export const recipes: Record<string, Recipe> = {
   listSuppressions: { valid: simply },
   getSuppression: { valid: suppression },
   deleteSuppression: { valid: suppression, also: { 409: RIVALS } },
+
+  importSuppressions: { valid: async () => uploaded('address\nada@example.com\n'), also: { 409: RIVALS } },
+  exportSuppressions: { valid: async () => ({ query: 'format=ndjson' }) },
 
   createErasure: { valid: async () => newSuppression() },
   listErasures: { valid: simply },

@@ -74,7 +74,7 @@ function parseJsonStrictly (app: Pick<FastifyInstance, keyof FastifyInstance>): 
 }
 
 /** A body that is compressed or in another charset would be garbage, read as UTF-8. */
-function encodingProblem ({ headers }: FastifyRequest): HttpProblem | null {
+export function encodingProblem ({ headers }: FastifyRequest): HttpProblem | null {
   const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8'
   if ((headers['content-encoding'] ?? 'identity') !== 'identity') return compressed()
   return /^(utf-?8|us-ascii)$/i.test(charset) ? null : wrongCharset()
@@ -100,6 +100,8 @@ declare module 'fastify' {
     errors?: number[]
     /** Whether an Idempotency-Key may come with it. */
     idempotent?: boolean
+    /** The media types of a body that the route reads itself, instead of JSON. */
+    uploads?: readonly string[]
   }
 }
 
@@ -219,7 +221,7 @@ function unreadFaults (request: FastifyRequest): FieldFault[] {
   if (schema?.querystring === undefined) {
     for (const field of Object.keys(query as object)) faults.push(unknownFault(field, QUERY_MEMBER))
   }
-  if (schema?.body === undefined && body !== undefined && !isEmptyObject(body)) {
+  if (schema?.body === undefined && config.uploads === undefined && body !== undefined && !isEmptyObject(body)) {
     faults.push(mustFault('body', 'not_supported', 'be left out'))
   }
   // To its schema null is a body that was left out.
@@ -255,7 +257,7 @@ function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProb
     return unavailable('log_unavailable', mayBeStored ? doubtSentence(request) : 'The log is unavailable: try again.')
   }
   if (error instanceof ProjectionUnavailable) return unavailable(error.code, `${error.message}: try again.`)
-  const problem = asProblem(error)
+  const problem = asProblem(error, request.routeOptions.config.uploads)
   if (problem !== null) return problem
   log.error({ requestId: request.id, err: error }, 'request failed; answering 500')
   return new HttpProblem(500, { error: 'Internal server error', code: 'internal', request_id: request.id })

@@ -1,4 +1,4 @@
-import { Type, type Static } from '@sinclair/typebox'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { findAsked } from '#projections/emails/as-of.ts'
 import { emails } from '#projections/emails/project.ts'
 import { EventFilter, getEmail, listEmails, parseCursor, type EmailFilters } from '#projections/emails/queries.ts'
@@ -14,7 +14,12 @@ import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { mustFault, notFound } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
-import { IdParams, isEmailId, MUST_BE_TIME, mustBeTime, timeText } from './params.ts'
+import { IdParams, isEmailId, listing, MUST_BE_TIME, mustBeTime, timeText } from './params.ts'
+
+/** `status=bounced&status=failed`: one of the values must hold. */
+const several = <Item extends TSchema>(item: Item, noun: string, max: number, description: string) =>
+  Type.Optional(Type.Array(item, { minItems: 1, maxItems: max, uniqueItems: true, noun, description }))
+const TAGS_MAX = 20
 
 const text = (description: string, max: number) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: max, description }))
@@ -23,11 +28,21 @@ const text = (description: string, max: number) =>
 const ListEmailsQuery = Type.Composite([
   ListQuery,
   Type.Object({
-    status: Type.Optional(Type.Union(EmailStatus.anyOf, { description: 'Status of the email.' })),
+    status: several(
+      Type.Union(EmailStatus.anyOf),
+      'status',
+      EmailStatus.anyOf.length,
+      'Status of the email, or several of which it has one: `status=bounced&status=failed`.'
+    ),
     to: text('Address of a recipient.', 320),
     from: text('Address of the sender.', 320),
     domain: text('Domain of the sender.', 253),
-    tag: text('One of the tags.', 128),
+    tag: several(
+      Type.String({ minLength: 1, maxLength: 128 }),
+      'tag',
+      TAGS_MAX,
+      'One of its tags, or several of which it has at least one: `tag=receipt&tag=invoice`.'
+    ),
     template_id: text('The template it was made from.', 100),
     metadata: Type.Optional(Type.Record(
       Type.String({ pattern: '^[^\\]]{1,200}$' }),
@@ -44,11 +59,11 @@ const ListEmailsQuery = Type.Composite([
     )),
     created_after: Type.Optional(timeText('Created then or later.')),
     created_before: Type.Optional(timeText('Created before then.')),
-    event: Type.Optional(
-      Type.Union(EventFilter.anyOf, {
-        must: `be one of ${EVENT_TYPES.join(', ')}`,
-        description: 'An event of it, with or without `email.`.'
-      })
+    event: several(
+      Type.Union(EventFilter.anyOf, { must: `be one of ${EVENT_TYPES.join(', ')}` }),
+      'event',
+      EventFilter.anyOf.length,
+      'An event of it, with or without `email.`, or several of which it has at least one.'
     ),
     q: text('Text in subject, sender or recipients.', 200)
   })
@@ -71,14 +86,14 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
     schema: {
       operationId: 'listEmails',
       summary: 'List emails',
-      description: 'The emails of the account, newest first, without their bodies. All filters given must hold; `q` ' +
-        'looks for text in subject, sender and recipients.',
+      description: 'The emails of the account, newest first, without their bodies. All filters given must hold, of ' +
+        'several values of one filter at least one; `q` looks for text in subject, sender and recipients.',
       tags: ['Emails'],
       querystring: ListEmailsQuery,
       response: { 200: EmailPage }
     },
     preValidation: async request => {
-      request.query = foldMetadata(request.query)
+      request.query = foldMetadata(listing(request.query, ['status', 'tag', 'event']))
     },
     attachValidation: true
   }, async request => {

@@ -4,7 +4,7 @@ import { Refusal, type FieldFault } from '#streams/define.ts'
 import type { DomainEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, sendingDomainOf, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
-import { MissingVariables } from '#src/actions/template-cache.ts'
+import { InvalidVariables } from '#src/actions/template-cache.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
@@ -101,7 +101,7 @@ const FIELDS: Record<string, string> = {
 
 /** What is wrong with a draft that cannot be prepared. */
 export function faultsOfRefusal (refusal: Refusal): FieldFault[] {
-  if (refusal instanceof MissingVariables) {
+  if (refusal instanceof InvalidVariables) {
     return refusal.faults.map(({ name, code, message }) => ({ field: `variables.${name}`, code, message }))
   }
   return [{ field: FIELDS[refusal.code] ?? 'body', code: refusal.code, message: refusal.message }]

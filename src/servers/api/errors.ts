@@ -121,13 +121,18 @@ export const DEPTH_MAX = 64
 export const tooDeep = () => refused(400, 'malformed_json', `The body must be nested at most ${DEPTH_MAX} levels deep.`)
 const unsupportedMediaType = (sentence: string, headers?: Record<string, string>) =>
   refused(415, 'unsupported_media_type', sentence, headers)
-export const notJson = () => unsupportedMediaType('The Content-Type of the body must be application/json.')
-export const wrongCharset = () => unsupportedMediaType('The body must be in UTF-8, the only charset of JSON.')
+/** `types` = what the route takes. */
+export const notTaken = (types: readonly string[] = ['application/json']) =>
+  unsupportedMediaType(`The Content-Type of the body must be ${oneOf([...types])}.`)
+export const wrongCharset = () => unsupportedMediaType('The body must be in UTF-8.')
 /** Source of the header: RFC 9110 15.5.16. */
 export const compressed = () =>
   unsupportedMediaType('The body must not be compressed: send it without Content-Encoding.', {
     'accept-encoding': 'identity'
   })
+export const bodyTooLarge = () => refused(413, 'body_too_large', 'The body must be at most 20 MB.')
+export const cutShort = () => refused(400, 'malformed_request', 'The body must be as long as Content-Length says.')
+export const malformedText = () => refused(400, 'malformed_text', 'The body must be UTF-8.')
 export const malformedUrl = () => refused(400, 'malformed_request', 'The URL must be percent-encoded UTF-8.')
 export const missingHost = () => refused(400, 'malformed_request', 'The Host header is required.')
 export const unavailable = (code: string, sentence: string, retryAfterS = 2) =>
@@ -148,22 +153,21 @@ function oneOf (words: string[]): string {
   return words.join(', ').replace(/, ([^,]*)$/, ' or $1')
 }
 
-/** Fastify's own refusals, by its error code. */
-const FASTIFY: Record<string, () => HttpProblem> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: () => notJson(),
-  FST_ERR_CTP_BODY_TOO_LARGE: () => refused(413, 'body_too_large', 'The body must be at most 20 MB.'),
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
-    refused(400, 'malformed_request', 'The body must be as long as Content-Length says.'),
+/** Fastify's own refusals, by its error code; `uploads` = what the route takes instead of JSON. */
+const FASTIFY: Record<string, (uploads?: readonly string[]) => HttpProblem> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: uploads => notTaken(uploads),
+  FST_ERR_CTP_BODY_TOO_LARGE: () => bodyTooLarge(),
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => cutShort(),
   FST_ERR_CTP_EMPTY_JSON_BODY: () => malformedJson(),
   FST_ERR_CTP_INVALID_JSON_BODY: () => malformedJson()
 }
 
 /** What was thrown, as a HttpProblem; null when we did not foresee it. */
-export function asProblem (error: unknown): HttpProblem | null {
+export function asProblem (error: unknown, uploads?: readonly string[]): HttpProblem | null {
   if (error instanceof HttpProblem) return error
   const { code, statusCode } = error as { code?: string, statusCode?: number }
   const known = FASTIFY[code ?? '']
-  if (known !== undefined) return known()
+  if (known !== undefined) return known(uploads)
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return refused(statusCode, 'malformed_request', 'The request must be valid HTTP.')
   }

@@ -15,7 +15,7 @@ import { EventStreams, type StreamLimits } from './event-stream.ts'
 import { isAhead, eventsAfter, positionAt, positionNow, type Wanted } from './feed.ts'
 import { AnyEvent } from './openapi-webhooks.ts'
 import { LIMIT_DEFAULT, ListQuery } from './pages.ts'
-import { mustBeTime, timeText } from './params.ts'
+import { listing, mustBeTime, timeText } from './params.ts'
 
 const MUST_BE_CURSOR = 'be a next_cursor or an event id of this feed'
 
@@ -107,7 +107,7 @@ export function eventRoutes (app: Api, services: Services, { log, streams: limit
       produces: ['text/event-stream']
     },
     preValidation: async request => {
-      request.query = listingTypes(request.query)
+      request.query = listing(request.query, ['type'])
     },
     attachValidation: true
   }, async (request, reply) => {
@@ -153,12 +153,6 @@ function permission ({ directory, factLog: { clock } }: Services, { raw }: Fasti
     const key = directory.now.keysByHash.get(hash)
     return key !== undefined && opens(key, hash, clock.nowMs()) && mayDo(key, SCOPE)
   }
-}
-
-/** A single type as a list of one, as OpenAPI's exploded form means it. */
-function listingTypes<Query extends object> (query: Query): Query {
-  const { type } = query as { type?: unknown }
-  return typeof type === 'string' ? { ...query, type: [type] } : query
 }
 
 /** What is wanted. Throws 422 with every fault at once. */

@@ -66,6 +66,7 @@ export function createLimiter (counters: Counters, clock: Clock): Limiter {
  *  about. */
 export function limitClassOf (method: string, path: string): LimitClass {
   if (path === '/api/emails' && method === 'POST') return 'emails:send'
+  if (path === '/api/emails/batch' && method === 'POST') return 'emails:batch'
   if (path === '/api/emails' && (method === 'GET' || method === 'HEAD')) return 'emails:list'
   if (path === '/api/templates' && method === 'POST') return 'templates:create'
   return 'other'

@@ -43,7 +43,7 @@ export interface ApiRoute {
     /** What else than JSON a 200 may be. */
     produces?: string[]
   }
-  config: { scope?: Scope, errors?: number[], idempotent?: boolean }
+  config: { scope?: Scope, errors?: number[], idempotent?: boolean, uploads?: readonly string[] }
 }
 
 type ResponseSchema = ObjectSchema & { type?: string, description?: string }
@@ -110,7 +110,7 @@ function namedSchemas ({ schema: { operationId = '', body, response = {} } }: Ap
 }
 
 function operationOf (route: ApiRoute, models: Models, routes: ApiRoute[]): Json {
-  const { schema: { operationId, summary, tags, body }, config: { scope } } = route
+  const { schema: { operationId, summary, tags }, config: { scope } } = route
   const limitClass = limitClassOf(route.method, route.url)
   return {
     operationId,
@@ -119,14 +119,22 @@ function operationOf (route: ApiRoute, models: Models, routes: ApiRoute[]): Json
     tags,
     security: [{ key: scope === undefined ? [] : [scope] }],
     parameters: parametersOf(route),
-    requestBody: body === undefined
-      ? undefined
-      : {
-        required: givenBody(body) === body,
-        content: { 'application/json': { schema: models.refer(givenBody(body)), examples: examplesOf(body) } }
-      },
+    requestBody: requestBodyOf(route, models),
     responses: { ...successesOf(route, models, linksOf(route, routes)), ...errorsOf(route) },
     'x-rate-limit': { class: limitClass, limit: DEFAULT_LIMITS[limitClass], window_s: 60 }
+  }
+}
+
+function requestBodyOf ({ schema: { body }, config: { uploads } }: ApiRoute, models: Models): Json | undefined {
+  if (uploads !== undefined) {
+    const content = Object.fromEntries(uploads.map(type => [type, { schema: OTHER_BODIES[type] }]))
+    return { required: true, content }
+  }
+  if (body === undefined) return undefined
+  const given = givenBody(body)
+  return {
+    required: given === body,
+    content: { 'application/json': { schema: models.refer(given), examples: examplesOf(body) } }
   }
 }
 

@@ -51,7 +51,9 @@ for a batch of several. Ignore keys that you do not know: more may be added. The
 /** What a body is that is not JSON. */
 export const OTHER_BODIES: Record<string, Json> = {
   'message/rfc822': { type: 'string', format: 'binary' },
-  'text/event-stream': { type: 'string' }
+  'text/event-stream': { type: 'string' },
+  'text/csv': { type: 'string' },
+  'application/x-ndjson': { type: 'string' }
 }
 
 const header = (description: string, schema: Json, required = true): Json => ({ description, required, schema })

@@ -27,6 +27,16 @@ export function mustBeTime (text: string, must = MUST_BE_TIME): string {
 /** A time of a query. */
 export const timeText = (description: string) => Type.String({ maxLength: 40, description, must: MUST_BE_TIME })
 
+/** A single value as a list of one, as OpenAPI's exploded form means it: `type=a`, and `type=a&type=b`. For
+ *  `preValidation`. */
+export function listing<Query extends object> (query: Query, names: readonly string[]): Query {
+  const lists = names.flatMap(name => {
+    const value = (query as Record<string, unknown>)[name]
+    return typeof value === 'string' ? [[name, [value]]] : []
+  })
+  return { ...query, ...Object.fromEntries(lists) }
+}
+
 /** A body that may as well be left out. */
 export function orNothing<Body extends TObject> (body: Body, examples: unknown[]) {
   return Type.Union([body, Type.Null()], { must: `${MUST_BE_OBJECT}, or left out`, examples })

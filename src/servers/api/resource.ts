@@ -150,7 +150,7 @@ export class ResourceRoutes<Kind extends keyof Entities, Item extends Body> {
 }
 
 /** 503 when this node's directory stays behind the log: an older answer would deny a write. */
-export async function seeAllWrites ({ directory }: Services): Promise<void> {
+export async function seeAllWrites ({ directory }: Pick<Services, 'directory'>): Promise<void> {
   if (!await directory.catchUp(SEEN_MS)) {
     throw unavailable('projection_behind', 'This server is behind the log: try again.')
   }

@@ -16,6 +16,7 @@ import { usage } from '#projections/usage/project.ts'
 import { closedDomains, closedMonths, type UsageQueryOptions } from '#projections/usage/queries.ts'
 import { parseDomain } from '#streams/address.ts'
 import type { FieldFault } from '#streams/define.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { monthOf, monthStartMs } from '#streams/usage/months.ts'
 import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
@@ -58,7 +59,8 @@ must hold.
 
 A recipient that was retried after a bounce may count as both \`bounced\` and \`delivered\`, and so does one whose mail
 came back later. Opens and clicks by programs are not counted; the email's timeline has them. Mail of test keys is
-counted like any other. Erased recipients stay in all counts, with an empty \`destination\`.
+counted like any other. Erased recipients stay in all counts, with an empty \`destination\`. Test addresses, those of
+\`${SANDBOX_DOMAIN}\`, are left out: what becomes of their mail is made up. They count as a \`destination\` alone.
 
 Unlike other reads this one may be a second behind: mail counts as accepted once it is recorded for that.
 

@@ -22,10 +22,11 @@ import {
   createTemplate,
   deleteTemplate,
   templateFaults,
-  type StoredTemplate
+  type SavedTemplate
 } from '#src/actions/template.ts'
-import { fillMail, layoutOf, readMail, renderMail } from '#src/content/mustache-mail.ts'
+import { layoutOf, readMail, renderMail } from '#src/content/mustache-mail.ts'
 import { MustacheError } from '#src/content/mustache.ts'
+import { fillMail, unknownFaults, WARNING_CODES } from '#src/content/template-variables.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { isUnavailable } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
@@ -62,17 +63,33 @@ const PreviewAnswer = Type.Object({
   html: TextOrNull,
   text: TextOrNull,
   /** Names that are required or used, and were not given; `>` before a partial. */
-  missing: Type.Array(Type.String())
+  missing: Type.Array(Type.String()),
+  /** Names that were given, and are neither declared nor used. An email with them is refused. */
+  unknown: Type.Array(Type.String())
 }, {
   examples: [{
     version: 1,
     subject: 'Your order 1042',
     html: '<p>Hello there,</p><ul><li>Ink: 3.10</li></ul>',
     text: null,
-    missing: []
+    missing: [],
+    unknown: []
   }]
 })
 const MISSING_MAX = 1000
+
+/** A version as it was saved, with what looks like a mistake in it. */
+const SavedTemplateRecord = Type.Object({
+  ...TemplateRecord.properties,
+  warnings: Type.Array(
+    Type.Object({
+      field: Type.String(),
+      code: Type.Union(WARNING_CODES.map(code => Type.Literal(code))),
+      message: Type.String()
+    }),
+    { description: 'What looks like a mistake, such as a variable that is not declared. The template is saved.' }
+  )
+}, { examples: TemplateRecord.examples!.map((record: object) => ({ ...record, warnings: [] })) })
 
 const shared = { tags: ['Templates'], params: IdParams }
 
@@ -91,10 +108,11 @@ function createRoute (app: Api, services: Services, reads: Reads): void {
       operationId: 'createTemplate',
       summary: 'Create a template',
       description: 'Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text; {{name}} is ' +
-        'escaped in html. An account has at most 10,000 templates.',
+        'escaped in html. `warnings` names variables that are used and not declared, or declared and not used. An ' +
+        'account has at most 10,000 templates.',
       tags: ['Templates'],
       body: CreateRequest,
-      response: { 201: TemplateRecord }
+      response: { 201: SavedTemplateRecord }
     },
     attachValidation: true
   }, async (request, reply) => {
@@ -115,7 +133,7 @@ function changeRoutes (app: Api, services: Services, reads: Reads): void {
       description: 'Versions never change. There is no new one when nothing differs from the one before.',
       ...shared,
       body: ChangeRequest,
-      response: { 200: TemplateRecord }
+      response: { 200: SavedTemplateRecord }
     },
     attachValidation: true
   }, async request => {
@@ -201,7 +219,8 @@ function previewRoute (app: Api, reads: Reads): void {
     schema: {
       operationId: 'previewTemplate',
       summary: 'Render a template, sending nothing',
-      description: 'Renders it in its layout. Variables that are not given are listed as missing and left empty.',
+      description: 'Renders it in its layout. Variables that are not given are listed as missing and left empty. ' +
+        'Those that the template does not have are listed as unknown.',
       ...shared,
       body: PreviewRequest,
       response: { 200: PreviewAnswer }
@@ -268,7 +287,8 @@ function preview (
         if (missing.size < MISSING_MAX) missing.add(name)
       }
     })
-    return { version: template.version, ...parts, missing: [...missing] }
+    const unknown = unknownFaults(mail, around, given).map(({ name }) => name)
+    return { version: template.version, ...parts, missing: [...missing], unknown }
   } catch (error) {
     if (error instanceof MustacheError) {
       const message = `body must let the template render. ${error.message}`
@@ -285,8 +305,8 @@ function allGranted<T> (result: T | Refusal): T {
 }
 
 function answerOf (
-  { id, version, name, subject, html, text, variables, layout, createdAt, updatedAt }: StoredTemplate
-): TemplateRecord {
+  { id, version, name, subject, html, text, variables, layout, createdAt, updatedAt, warnings }: SavedTemplate
+): Static<typeof SavedTemplateRecord> {
   return {
     id,
     version,
@@ -297,6 +317,7 @@ function answerOf (
     updated_at: updatedAt,
     html,
     text,
-    variables
+    variables,
+    warnings
   }
 }

@@ -98,6 +98,7 @@ function queryValue (name: EmailFilterName, text: string): unknown {
   if (name === 'created_after') return timestamp(knownTime(timeIn(text)!))
   // A day includes all of its hours.
   if (name === 'created_before') return timestamp(knownTime(timeIn(text)! + (DAY.test(text) ? DAY_MS : 0)))
+  if (name === 'status' || name === 'event' || name === 'tag') return [text]
   if (name !== 'metadata') return text
   const cut = text.indexOf('=')
   return { [text.slice(0, cut)]: text.slice(cut + 1) }

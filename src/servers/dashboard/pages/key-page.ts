@@ -83,6 +83,7 @@ needs the scope <code>keys:write</code>.</p>`
 
 const LIMIT_NAMES: Record<LimitClass, string> = {
   'emails:send': 'Emails sent per minute',
+  'emails:batch': 'Batches sent per minute',
   'emails:list': 'Email lists per minute',
   'templates:create': 'New templates per minute',
   other: 'Other requests per minute'

@@ -1,11 +1,12 @@
 import { groupsOf } from '#streams/groups.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { COUNTED, NOTHING, plus, type Counts } from '#projections/counts.ts'
 import { figuresOf, type Figures } from '#projections/stats/records.ts'
 import type { Stats } from '#src/client/client.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { chart, type Series } from '../charts.ts'
-import { number, percent } from '../parts.ts'
+import { counted, number, percent } from '../parts.ts'
 import type { Visit } from '../visit.ts'
 
 /** A period up to now, and how its charts divide it. */
@@ -41,6 +42,12 @@ export interface PeriodFigures {
   now: Figures
   before: Figures
   points: Point[]
+}
+
+/** Recipients at test addresses that were accepted in a period; other figures leave them out. */
+export async function readTests ({ api, nowMs }: Visit, period: Period): Promise<number> {
+  const stretch = { ...stretchOf(period, nowMs), from: timestamp(startOf(period, 1, nowMs)) }
+  return (await api.stats.get({ ...stretch, destination: SANDBOX_DOMAIN })).totals.accepted
 }
 
 /** The statistics of a period and of the one before. */
@@ -101,8 +108,8 @@ function shareOf (counts: Counts, share: number): Counts {
   return Object.fromEntries(COUNTED.map(name => [name, Math.round(counts[name] * share)])) as Counts
 }
 
-/** The totals of the period, each beside that of the previous period. */
-export function tiles ({ period, now, before, points }: PeriodFigures): Html {
+/** The totals of the period, each beside that of the previous period. `tests` = recipients that are left out. */
+export function tiles ({ period, now, before, points }: PeriodFigures, tests: number): Html {
   const rate = (name: Extract<keyof Figures, `${string}_rate`>) => ({
     value: percent(now[name]),
     before: percent(before[name])
@@ -126,7 +133,9 @@ export function tiles ({ period, now, before, points }: PeriodFigures): Html {
   }</ul>
 <p class="hint">Since ${labelOf(period, points[0]!.startMs)} (UTC); previously = the ${period.text} before. Delivery and
 bounce rates are shares of delivered, bounced and failed recipients; other rates are shares of delivered ones. Opens and
-clicks by programs are not counted.</p>`
+clicks by programs are not counted.${
+    tests > 0 && html` Test addresses of ${SANDBOX_DOMAIN} are left out: ${counted(tests, 'recipient')}.`
+  }</p>`
 }
 
 export function charts ({ period, points }: PeriodFigures): Html {

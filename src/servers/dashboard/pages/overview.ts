@@ -23,7 +23,16 @@ import {
 import type { Pages, Visit } from '../visit.ts'
 import { concernsCard } from './concerns.ts'
 import { concernsOf } from './overview-concerns.ts'
-import { charts, type Period, type PeriodFigures, periodOf, PERIODS, readFigures, tiles } from './overview-figures.ts'
+import {
+  charts,
+  type Period,
+  type PeriodFigures,
+  periodOf,
+  PERIODS,
+  readFigures,
+  readTests,
+  tiles
+} from './overview-figures.ts'
 import { createQueueReader, queueCard } from './overview-queue.ts'
 
 const REFRESH_S = 10
@@ -38,11 +47,12 @@ export function overviewPages (pages: Pages, context: DashboardContext): void {
   pages.get('/', async visit => {
     const period = periodOf(visit.query)
     const [waiting, newestMail] = [queueOf(visit.account.id), ifAvailable(visit.api.emails.page({ limit: 1 }))]
-    const [newest, queue, views, figures, concerns] = await Promise.all([
+    const [newest, queue, views, figures, tests, concerns] = await Promise.all([
       newestMail,
       waiting,
       visit.isOperator ? viewsOf(context) : null,
       figuresFor(visit, period),
+      ifAvailable(readTests(visit, period)),
       concernsOf(visit, context, waiting)
     ])
     const { stats, faults } = figures
@@ -52,7 +62,7 @@ export function overviewPages (pages: Pages, context: DashboardContext): void {
     const attention = hasMail || concerns.length > 0 ? concernsCard(concerns, '/dashboard') : null
     const numbers = stats === null
       ? html`${faults === NO_FAULTS ? UNAVAILABLE : faultBox(faults)}`
-      : html`${tiles(stats)}${charts(stats)}`
+      : html`${tiles(stats, tests ?? 0)}${charts(stats)}`
     const body = hasMail
       ? html`${attention}${queue !== null && queueCard(queue, views, visit.nowMs)}${numbers}${start}`
       : html`${start}${attention}`

@@ -1,11 +1,19 @@
+import { Readable } from 'node:stream'
 import { parseAddress } from '#streams/address.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
-import type { ListSuppressionsAnswer, ListSuppressionsQuery, Suppression } from '#src/client/client.ts'
+import { EXPORT_TYPES, exportSuppressions } from '#src/actions/suppression-export.ts'
+import type {
+  ImportSuppressionsAnswer,
+  ListSuppressionsAnswer,
+  ListSuppressionsQuery,
+  Suppression
+} from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
   actionButton,
   badge,
+  counted,
   empty,
   fault,
   faultBox,
@@ -21,6 +29,8 @@ import {
   postFaultsIn,
   type Faults
 } from '../parts.ts'
+import type { DashboardContext } from '../dashboard-context.ts'
+import { download } from '../download.ts'
 import type { PageResult, Pages, Visit } from '../visit.ts'
 
 const WHY: Record<SuppressionReason, string> = {
@@ -34,8 +44,8 @@ const LIST = '/dashboard/suppressions'
 const NO_ADDRESS: Faults = fault('This is not an address. Nothing was removed.')
 const NONE: ListSuppressionsAnswer = { data: [], has_more: false, next_cursor: null }
 
-/** Suppressed addresses: the list, adding and removing one. */
-export function suppressionsPages (pages: Pages): void {
+/** Suppressed addresses: the list, adding and removing one, importing and exporting many. */
+export function suppressionsPages (pages: Pages, { reads }: DashboardContext): void {
   pages.get('/suppressions', async visit => {
     try {
       return pageResult('Suppressions', await foundPage(visit, NO_FAULTS))
@@ -59,6 +69,27 @@ export function suppressionsPages (pages: Pages): void {
     } catch (error) {
       const faults = postFaultsIn(error)
       return pageResult('Suppress an address', newPage(visit, faults), faults)
+    }
+  })
+
+  pages.get('/suppressions/export', async visit => {
+    const wanted = { account: visit.account.id, reason: null, afterMs: null, beforeMs: null }
+    const lines = await exportSuppressions(reads, wanted, 'csv')
+    return download(EXPORT_TYPES.csv, 'suppressions.csv', Readable.from(lines, { objectMode: false }))
+  })
+
+  pages.get(
+    '/suppressions/import',
+    async visit => pageResult('Import suppressions', importPage(visit, NO_FAULTS, null))
+  )
+
+  pages.post('/suppressions/import', async visit => {
+    try {
+      const report = await visit.api.suppressions.import(visit.form.get('addresses') ?? '', reasonIn(visit))
+      return pageResult('Import suppressions', importPage(visit, NO_FAULTS, report))
+    } catch (error) {
+      const faults = postFaultsIn(error)
+      return pageResult('Import suppressions', importPage(visit, faults, null), faults)
     }
   })
 
@@ -91,6 +122,8 @@ function queryIn (query: URLSearchParams): ListSuppressionsQuery {
 }
 
 const ACTIONS = html`<a class="button" href="/dashboard/erasures">Erasures</a>
+<a class="button" href="/dashboard/suppressions/import">Import</a>
+<a class="button" href="/dashboard/suppressions/export" download>Export</a>
 <a class="button primary" href="/dashboard/suppressions/new">Suppress an address</a>`
 
 async function foundPage (visit: Visit, faults: Faults): Promise<Html> {
@@ -191,4 +224,45 @@ link.</p>
 <div><button class="primary">Suppress address</button></div>`
     )
   }`
+}
+
+/** '' = each line says its own. */
+function reasonIn ({ form: given }: Visit): { reason?: SuppressionReason } {
+  const reason = REASONS.find(name => name === given.get('reason'))
+  return reason === undefined ? {} : { reason }
+}
+
+function importPage (visit: Visit, faults: Faults, report: ImportSuppressionsAnswer | null): Html {
+  const typed = report === null ? (visit.form.get('addresses') ?? '').replaceAll('\r\n', '\n') : ''
+  const reason = visit.form.get('reason') ?? ''
+  return html`${heading('Import suppressions', null, html`<a href="/dashboard/suppressions">Suppressions</a>`)}${
+    faultBox(faults)
+  }${report !== null && reportOf(report)}
+${
+    form(
+      visit,
+      { action: '/dashboard/suppressions/import', class: 'card fields', guard: faults },
+      html`
+<p>One address a line, or CSV whose first line names the columns: <code>address</code> or <code>email</code>, and
+perhaps <code>reason</code>. At most 50,000 lines. Addresses that are suppressed already stay as they are.</p>
+${field({ name: 'addresses', label: 'Addresses', value: typed, rows: 16, code: true, required: true }, faults)}
+${select('reason', 'Reason', [['', 'As each line says, else added manually'], ...choices(REASONS)], reason)}
+<div><button class="primary">Import</button></div>`
+    )
+  }`
+}
+
+const LINES_SHOWN = 100
+
+function reportOf ({ lines, added, unchanged, refused }: ImportSuppressionsAnswer): Html {
+  const left = refused.length - LINES_SHOWN
+  return html`<div class="box ${refused.length === 0 ? 'good' : 'warn'}" role="status">
+<p>${counted(lines, 'line')}: ${added} added, ${unchanged} unchanged, ${refused.length} refused.</p></div>
+${
+    refused.length > 0 && table('Refused lines', [
+      { name: 'Line', kind: 'num', cell: ({ line }) => line },
+      { name: 'Why', kind: 'wide', cell: ({ message }) => message }
+    ], refused.slice(0, LINES_SHOWN))
+  }
+${left > 0 && html`<p class="hint">${counted(left, 'more line')} refused.</p>`}`
 }

@@ -1,9 +1,10 @@
 import { fieldFaults, type TemplateBody } from '#streams/template/decide.ts'
 import type { Template } from '#src/client/types.ts'
 import { sha256Hex } from '#src/base/secret.ts'
-import { fillMail, layoutOf, readMail, renderMail, syntaxFaults } from '#src/content/mustache-mail.ts'
+import { layoutOf, readMail, renderMail, syntaxFaults } from '#src/content/mustache-mail.ts'
 import { MustacheError } from '#src/content/mustache.ts'
 import { formText } from '../form-texts.ts'
+import { fillMail, templateWarnings, unknownFaults } from '#src/content/template-variables.ts'
 
 /** What a preview is made of, saved or not. */
 export type TemplateDraft = Pick<TemplateBody, 'subject' | 'html' | 'text' | 'variables' | 'layout'>
@@ -16,6 +17,8 @@ export interface RenderedDraft {
   /** Variables that are required or used, and have no value. */
   missing: string[]
   faults: DraftFault[]
+  /** What looks like a mistake: sentences. */
+  warnings: string[]
 }
 
 /** `source` = the template's line with the fault; null = no single line. */
@@ -46,6 +49,7 @@ export function renderDraft (
     message: formText({ field, message }),
     source: lineOf(draft, field, message)
   }))
+  const warnings = templateWarnings(sound, layout).map(({ message }) => message)
   try {
     const mail = readMail(sound)
     const around = layoutOf(draft.layout, layout === null ? null : readMail({ ...layout, subject: null }))
@@ -56,11 +60,12 @@ export function renderDraft (
         if (missing.size < MISSING_MAX) missing.add(name)
       }
     })
-    const mistyped = unfit.filter(({ code }) => code !== 'missing_variable').map(({ name, message }) => ({
+    const misfits = [...unfit.filter(({ code }) => code !== 'missing_variable'), ...unknownFaults(mail, around, given)]
+    const misgiven = misfits.map(({ name, message }) => ({
       message: `Sample variables: ${formText({ field: `variables.${name}`, message })}`,
       source: null
     }))
-    return { ...parts, missing: [...missing], faults: [...faults, ...mistyped] }
+    return { ...parts, missing: [...missing], faults: [...faults, ...misgiven], warnings }
   } catch (error) {
     if (!(error instanceof MustacheError)) throw error
     return {
@@ -68,7 +73,8 @@ export function renderDraft (
       html: null,
       text: null,
       missing: [],
-      faults: [...faults, { message: error.message, source: null }]
+      faults: [...faults, { message: error.message, source: null }],
+      warnings
     }
   }
 }

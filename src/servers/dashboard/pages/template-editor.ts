@@ -195,7 +195,7 @@ ${
 
 /** A rendered template and what is wrong with it. `id` = of the stored preview that the frame shows. */
 export function previewPart (
-  { subject, html: body, text, missing, faults }: RenderedDraft,
+  { subject, html: body, text, missing, faults, warnings }: RenderedDraft,
   frame: { id: string | null, images: boolean }
 ): Html {
   const isBlank = subject === null && body === null && text === null && faults.length === 0
@@ -205,6 +205,12 @@ export function previewPart (
   const src = `/dashboard/templates/previews/${frame.id}${frame.images ? '?images=1' : ''}`
   return html`${
     faults.length > 0 && html`<div class="box warn" role="status"><ul class="plain">${faults.map(faultLine)}</ul></div>`
+  }
+${
+    warnings.length > 0 &&
+    html`<div class="box calm" id="preview-warnings"><ul class="plain">${
+      warnings.map(warning => html`<li>${warning}</li>`)
+    }</ul></div>`
   }
 ${
     missing.length > 0 &&

@@ -6,14 +6,17 @@ const NAMES_MAX = 500
 
 type SampleShape = Record<string, unknown>
 
-/** Sample values for the variables of a template as JSON, by their declarations and by how the template uses them. */
-export function sampleJson (
-  { subject, html, text, variables }: Pick<Template, 'subject' | 'html' | 'text' | 'variables'>
-): string {
+type Sampled = Pick<Template, 'subject' | 'html' | 'text' | 'variables'>
+
+/** Sample values for the variables of a template and its layout as JSON, by their declarations and by how they are
+ *  used. */
+export function sampleJson (template: Sampled, layout: Sampled | null = null): string {
   const shape: SampleShape = Object.create(null)
   const budget = { names: NAMES_MAX }
-  for (const source of [subject, html, text]) fill(shape, read(source ?? ''), budget)
-  for (const { name, type, fallback } of variables) shape[name] = fallback ?? fitting(type, shape[name], name)
+  const { subject, html, text } = template
+  for (const source of [subject, html, text, layout?.html, layout?.text]) fill(shape, read(source ?? ''), budget)
+  const declared = [...layout?.variables ?? [], ...template.variables]
+  for (const { name, type, fallback } of declared) shape[name] = fallback ?? fitting(type, shape[name], name)
   // A template fills its layout's {{{content}}}.
   delete shape.content
   return JSON.stringify(shape, null, 2)
@@ -31,7 +34,7 @@ function read (source: string): Parsed {
 function fill (shape: SampleShape, nodes: Parsed, budget: { names: number }): void {
   for (const node of nodes) {
     if ((node.kind !== 'value' && node.kind !== 'section') || --budget.names < 0) continue
-    if (node.kind === 'value') put(shape, node.name, node.name.at(-1))
+    if (node.kind === 'value') put(shape, node.name, sampleText(node.name.at(-1) ?? ''))
     else if (node.inverted) fill(shape, node.body, budget)
     else put(shape, node.name, inside(node.body, budget))
   }
@@ -62,7 +65,7 @@ function fitting (type: Template['variables'][number]['type'], guess: unknown, n
   const first = Array.isArray(guess) ? guess[0] : guess
   switch (type) {
     case 'string':
-      return name
+      return sampleText(name)
     case 'number':
       return 1
     case 'boolean':
@@ -72,4 +75,31 @@ function fitting (type: Template['variables'][number]['type'], guess: unknown, n
     case 'list':
       return Array.isArray(guess) ? guess : []
   }
+}
+
+/** What a variable is likely to hold, by the last words of its name; the first that fits. */
+const TEXTS: Array<[name: RegExp, text: string]> = [
+  [/\bfirst name$/, 'Ada'],
+  [/\b(last|family) ?name$|\bsurname$/, 'Lovelace'],
+  [/\b(company|organi[sz]ation|team|shop|brand)( name)?$/, 'Analytical Engines Ltd'],
+  [/\b(product|item|article)( name)?$|\btitle$/, 'Ink'],
+  [/\b(user ?|full ?)?name$|\b(user|customer|recipient|friend)$/, 'Ada Lovelace'],
+  [/\be?mail( address)?$/, 'ada@example.com'],
+  [/\b(url|link|href|website)$/, 'https://example.com/'],
+  [/\b(date|day|deadline|birthday)$/, '21 November 2026'],
+  [/\b(time|at)$/, '12:00'],
+  [/\b(price|total|amount|cost|sum|balance|fee|tax)$/, '3.10'],
+  [/\bcurrency$/, 'EUR'],
+  [/\b(code|pin|otp|password)$/, '481516'],
+  [/\b(count|quantity|qty|days|hours|minutes)$/, '3'],
+  [/\b(order|invoice|number|no|id|reference|ref)$/, '1042'],
+  [/\bcity$/, 'London'],
+  [/\bcountry$/, 'England'],
+  [/\bstreet|\baddress$/, '12 St James Square']
+]
+
+/** A text to show in a variable's place. Never its name: a mail with it reads as if it had not been filled. */
+function sampleText (name: string): string {
+  const words = name.replaceAll(/([a-z\d])([A-Z])/g, '$1 $2').replaceAll(/[_.-]+/g, ' ').trim().toLowerCase()
+  return TEXTS.find(([like]) => like.test(words))?.[1] ?? `Example ${words}`.trim()
 }

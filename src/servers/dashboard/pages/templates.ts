@@ -75,7 +75,8 @@ export function templatesPages (pages: Pages, context: DashboardContext): void {
 
   versionPages(
     pages,
-    async (visit, stored) => await editor.preview(visit, { ...templateFormOf(stored), samples: sampleJson(stored) })
+    async (visit, stored) =>
+      await editor.preview(visit, { ...templateFormOf(stored), samples: await samplesFor(visit, stored) })
   )
 }
 
@@ -106,7 +107,7 @@ class TemplateEditor {
 
   async open (visit: Visit): Promise<PageResult> {
     const stored = await visit.api.templates.get(visit.params.id!)
-    const samples = this.samples.get(sampleKey(visit, stored.id)) ?? sampleJson(stored)
+    const samples = this.samples.get(sampleKey(visit, stored.id)) ?? await samplesFor(visit, stored)
     return await this.page(visit, { typed: { ...templateFormOf(stored), samples }, stored })
   }
 
@@ -232,6 +233,12 @@ async function editorOptions (
     preview,
     senders: senders && senders.filter(name => maySendFrom(visit.key, name, visit.account.id))
   }
+}
+
+/** Without those of its layout while that is unavailable. */
+async function samplesFor (visit: Visit, stored: Template): Promise<string> {
+  const layout = stored.layout_id === null ? null : await ifAvailable(layoutById(visit, stored.layout_id))
+  return sampleJson(stored, layout)
 }
 
 async function layoutById ({ api }: Visit, id: string): Promise<Template | null> {
