@@ -111,7 +111,7 @@ t.test('each thing that an operator must know of is a condition, and nothing els
     consumers: async () => ({
       value: [
         consumer('sender', { pending: 9, waiting: 0 }),
-        consumer('deliveries', { pending: 5000 }),
+        consumer('replays', { pending: 5000 }),
         consumer('inbound', { pending: 5 })
       ],
       problems: []
