@@ -10,18 +10,6 @@ const LEASE_MS = 10_000
 const RELY_SHARE = 0.6
 const RENEWALS = 5
 
-/** What one process holds of the leases of a kind. */
-export interface Leases {
-  /** Until the answer is false nobody else holds it, as long as clocks run alike. */
-  isHeld(name: string): boolean
-  /** Gives one back. The next round of others finds it. */
-  free(name: string): Promise<void>
-  /** Gives back all at once, and counts no more when shares are made. */
-  leave(): Promise<void>
-  /** One round: renews what is held, and takes what is free up to a fair share. Throws what `isUnanswered` knows. */
-  round(): Promise<LeaseRound>
-}
-
 export interface LeaseOptions {
   kind: string
   names: readonly string[]
@@ -54,7 +42,7 @@ const PROCESS = 'process'
 /** Leases in the memory stream HEARTBEATS: the process that wrote the last message on a lease's subject holds it, and
  *  each message expects the one before, so that of two takers one fails. Times are the server's. A holder that stands
  *  still wakes up without its leases. When the stream is lost all leases are free, and the first taker gets each. */
-export class LeaseTable implements Leases {
+export class LeaseTable {
   private readonly bus: Bus
   private readonly options: LeaseOptions
   private readonly leaseMs: number
@@ -66,16 +54,20 @@ export class LeaseTable implements Leases {
     this.leaseMs = options.leaseMs ?? LEASE_MS
   }
 
+  /** Until the answer is false nobody else holds it, as long as clocks run alike. */
   isHeld (name: string): boolean {
     const held = this.held.get(name)
     return held !== undefined && performance.now() - held.renewedMs < this.leaseMs * RELY_SHARE
   }
 
+  /** Gives back all at once, and counts no more when shares are made. */
   async leave (): Promise<void> {
     const names = [...this.held.keys()]
     await Promise.all([this.write(`${PROCESS}.${this.options.holder}`, ''), ...names.map(name => this.free(name))])
   }
 
+  /** One round: renews what is held, and takes what is free up to a fair share. Throws what `isUnanswered` knows, or
+   *  JetStreamError. */
   async round (): Promise<LeaseRound> {
     await this.write(`${PROCESS}.${this.options.holder}`, this.options.holder)
     await this.renew()
@@ -88,6 +80,7 @@ export class LeaseTable implements Leases {
     return { surplus, nextMs: this.leaseMs / RENEWALS }
   }
 
+  /** Gives one back. The next round of others finds it. */
   async free (name: string): Promise<void> {
     const held = this.held.get(name)
     if (held === undefined) return
@@ -96,13 +89,12 @@ export class LeaseTable implements Leases {
   }
 
   private async renew (): Promise<void> {
-    const before = [...this.held]
-    for (const [name, { seq }] of before) {
+    await Promise.all([...this.held].map(async ([name, { seq }]) => {
       // Too late when it is not: somebody else may rely on it by now.
       const isHeld = this.isHeld(name)
       this.held.delete(name)
       if (isHeld) await this.hold(name, seq)
-    }
+    }))
   }
 
   private async take (share: number, beats: Map<string, Beat>, isLive: (beat: Beat) => boolean): Promise<void> {

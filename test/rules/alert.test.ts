@@ -126,7 +126,7 @@ t.test('each thing that an operator must know of is a condition, and nothing els
     'projection_lag emails',
     'dead_letters stats',
     'consumer_stalled sender',
-    'consumer_lag deliveries'
+    'consumer_lag replays'
   ])
   t.strictSame([...new Set(look.conditions.map(({ kind }) => kind))].sort(), [...ALERT_KINDS].sort(), 'every kind')
   t.equal(new Set(look.conditions.map(({ alert }) => alert)).size, look.conditions.length)

@@ -36,6 +36,7 @@ const GATHER_MS = 1
 const PAGE = { max: 1000, bytesMax: 1024 * 1024 }
 /** How often it is looked whether an endpoint was paused, resumed or ended, and more must be read. */
 const LOOK_MS = 250
+const EXPIRE_MS = 60_000
 const CURSOR_MS = 5000
 const CURSOR_AGAIN_MS = 1000
 const CURSOR_MS_MAX = 30_000
@@ -61,6 +62,8 @@ export class Partition {
   private readonly stopping = new AbortController()
   private position: Record<DeliveryKind, number> = { delivery: 0, redelivery: 0 }
   private cursor: DispatchCursor | null = null
+  /** When it was last looked what a pause has held for too long. */
+  private expiredMs = 0
   private readonly running: Promise<void>
 
   constructor (options: PartitionOptions, partition: number) {
@@ -168,7 +171,10 @@ export class Partition {
     return repeat({
       name: 'webhook endpoints',
       round: async () => {
-        for (const endpoint of this.endpoints.values()) await this.look(endpoint)
+        const nowMs = this.options.factLog.clock.nowMs()
+        const expires = nowMs - this.expiredMs >= EXPIRE_MS
+        if (expires) this.expiredMs = nowMs
+        for (const endpoint of this.endpoints.values()) await this.look(endpoint, expires)
         return LOOK_MS
       },
       againMs: CURSOR_AGAIN_MS,
@@ -176,7 +182,7 @@ export class Partition {
     })
   }
 
-  private async look (endpoint: Endpoint): Promise<void> {
+  private async look (endpoint: Endpoint, expires: boolean): Promise<void> {
     if (endpoint.isIdle()) {
       endpoint.close()
       this.endpoints.delete(endpoint.id)
@@ -186,8 +192,8 @@ export class Partition {
     for (const kind of DELIVERY_KINDS) {
       const queue = endpoint.queues[kind]
       if (queue.wantsMore) await this.refill(endpoint, kind)
-      if (webhook?.paused === true) await this.expire(queue, webhook)
-      else await this.move(queue)
+      if (webhook?.paused !== true) await this.move(queue)
+      else if (expires) await this.expire(queue, webhook)
     }
     if (webhook === undefined || webhook.disabled !== null) endpoint.release()
     else endpoint.pump()
