@@ -51,10 +51,14 @@ export function hurry (ackWaitMs: number): void {
 export async function runHooks (natsUrl: string, { ackWaitMs, ...options }: ChildOptions = {}): Promise<void> {
   if (ackWaitMs !== undefined) hurry(ackWaitMs)
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook child', log })
-  keepTopology(bus, topology)
   const directory = followDirectory(bus, log)
-  // The server may be killed meanwhile.
-  while (!await directory.catchUp(5000).catch(() => false)) await sleep(100)
+  keepTopology(bus, topology)
+  // The server may be killed meanwhile, and with it the streams in memory.
+  const isReady = async () => {
+    await ensureTopology(bus, topology)
+    return await directory.catchUp(5000)
+  }
+  while (!await isReady().catch(() => false)) await sleep(100)
   const factLog = createFactLog(bus, systemClock)
   const repairIt = (plan: ConsumerPlan) => repair(bus, plan, topology)
   const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, leaseMs: LEASE_MS, ...options }
