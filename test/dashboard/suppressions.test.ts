@@ -146,7 +146,7 @@ t.test('many are imported by a form, with a report, and exported as a file', asy
   t.match(done.html, /<td[^>]*>3<\/td>.*address must be an email address\./s)
   const wrong = await visitor.post('/dashboard/suppressions/import', { addresses: 'name\r\nAda', reason: '' })
   t.equal(wrong.status, 422)
-  t.match(wrong.html, 'body must begin with a line that names a column address or email, or with an address.')
+  t.match(wrong.html, 'The text must begin with a line that names a column address or email, or with an address.')
   t.match(wrong.html, 'name\nAda', 'what was typed is still there')
   const { html: file } = await visitor.get('/dashboard/suppressions/export')
   t.match(file, /^address,reason,email_id,since\r\n/)

@@ -325,7 +325,7 @@ t.test('the editor names undeclared and unused variables, and samples that are n
   const wrong = await visitor.post('/dashboard/templates/preview', { ...fieldsOf(html), samples })
   t.match(
     wrong.html,
-    'Sample variables: variables.nam must be a variable of the template (did you mean `variables.name`?).'
+    'Sample variables: Variable nam must be a variable of the template (did you mean name?).'
   )
   const mended = await visitor.post('/dashboard/templates/preview', {
     ...fieldsOf(html),

@@ -1,6 +1,7 @@
 /** What the API calls a field, as forms call it; the others are called what their name says. */
 const LABELS: Record<string, string> = {
   q: 'Search',
+  body: 'The text',
   html: 'HTML',
   url: 'URL',
   cc: 'Cc',
@@ -30,6 +31,7 @@ const WORDS: Array<[RegExp, string]> = [
   [/\ba string, a number\b/g, 'a text, a number'],
   [/\bthe id of a template\b/g, 'a template that exists'],
   [/\bUnknown (field|query parameter) /g, 'This form does not have the field '],
+  [/\bvariables\.(?=\w)/g, ''],
   [/`/g, '']
 ]
 
