@@ -182,26 +182,26 @@ t.test('test addresses count for their destination, and for no sender, also when
     bounced({ email, n: 0, to: test, event: bytes }),
     delivered({ email, n: 1, to: 'ada@example.net', event: bytes }),
     complained({ email, n: 0, to: test, event: bytes })
-  ]
-  const at = hour(timeAt(0))
+  ].map(fact => at(fact, 0))
+  const when = hour(timeAt(0))
   const senders = Object.fromEntries(
-    ['', 'eu'].map(tag => [`${ACCOUNT} ${at} example.com ${tag}`, { accepted: 1, delivered: 1 }])
+    ['', 'eu'].map(tag => [`${ACCOUNT} ${when} example.com ${tag}`, { accepted: 1, delivered: 1 }])
   )
   const destinations = {
-    [`${ACCOUNT} ${at} sandbox.jetpost.test`]: { accepted: 1, bounced: 1, complained: 1 },
-    [`${ACCOUNT} ${at} example.net`]: { accepted: 1, delivered: 1 }
+    [`${ACCOUNT} ${when} sandbox.jetpost.test`]: { accepted: 1, bounced: 1, complained: 1 },
+    [`${ACCOUNT} ${when} example.net`]: { accepted: 1, delivered: 1 }
   }
   await apply(pool, stats, inLog(told))
   t.strictSame(await counted(pool, 'stats_hours'), senders)
   t.strictSame(await counted(pool, 'stats_destinations'), destinations)
-  const again = record({ email, tags: ['eu'], to: [test, 'ada@example.net'] })
+  const again = at(record({ email, tags: ['eu'], to: [test, 'ada@example.net'] }), 0)
   await apply(pool, stats, inLog([again], 20))
   t.strictSame(await counted(pool, 'stats_hours'), senders, 'a record that comes again')
-  const other = record({ email: 'em_2', to: [test, ERASED] })
+  const other = at(record({ email: 'em_2', to: [test, ERASED] }), 0)
   await apply(pool, stats, inLog([other], 30))
-  const both = (await counted(pool, 'stats_hours'))[`${ACCOUNT} ${at} example.com `]
+  const both = (await counted(pool, 'stats_hours'))[`${ACCOUNT} ${when} example.com `]
   t.match(both, { accepted: 2 }, 'beside somebody erased')
-  t.match((await counted(pool, 'stats_destinations'))[`${ACCOUNT} ${at} sandbox.jetpost.test`], { accepted: 2 })
+  t.match((await counted(pool, 'stats_destinations'))[`${ACCOUNT} ${when} sandbox.jetpost.test`], { accepted: 2 })
 })
 
 t.test('what version 1 did not say counts for no domain', async t => {
