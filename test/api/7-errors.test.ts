@@ -94,6 +94,7 @@ t.test('7 CONNECT is refused in the usual form, also while an answer is still to
 
 t.test('7 405 says what is allowed', async t => {
   t.equal((await app.request('PUT', '/api/webhooks/wh_1')).headers.get('allow'), 'DELETE, GET, HEAD, PATCH')
+  t.equal((await app.request('PUT', '/api/suppressions/export')).headers.get('allow'), 'GET, HEAD')
 })
 
 t.test("7 the body of 401, 403 and 429 is the spec's and nothing more", async t => {

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import t from 'tap'
+import { readDispatchCursor } from '#src/actions/delivery.ts'
 import { changeWebhook, deleteWebhook, testWebhook } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { lastSequenceUnder } from '#src/nats/get.ts'
@@ -251,6 +252,29 @@ t.test('a slow endpoint with an occasional quick answer does not hold up another
   rig.start({ gapsS: GAPS_S, timeoutMs: 15_000 })
   await quick.waitFor(requests => requests.length >= 20)
   t.ok(slow.requests.length < 300, `${slow.requests.length} of 1,500 by then`)
+})
+
+t.test('a process that takes over finds what an endpoint is owed far behind the others', async t => {
+  const [rig, dead, busy] = [await openHookRig(t), await openSink(t), await openSink(t)]
+  dead.answers(() => ({ status: 503 }))
+  const { webhook: first } = await rig.listen(dead.url, ['email.bounced'])
+  let second: string
+  do second = (await rig.listen(busy.url, ['email.delivered'], { paused: true })).webhook.id
+  while (webhookPartitionOf(second) !== webhookPartitionOf(first.id))
+  await pause(rig, second, false)
+  const role = rig.start({ gapsS: [0.05, 600] })
+  const owed = await rig.happen('bounced')
+  await dead.waitFor(requests => requests.length === 2)
+  for (let i = 0; i < 5; i++) await Promise.all(Array.from({ length: 500 }, () => rig.happen('delivered')))
+  await busy.waitFor(requests => requests.length === 2500)
+  await role.stop()
+  const { behind } = await readDispatchCursor(rig.factLog, webhookPartitionOf(first.id))
+  t.match(behind, [{ webhook: first.id, kind: 'delivery' }])
+  dead.answers(() => ({ status: 200 }))
+  rig.start({ factLog: { ...rig.factLog, clock: { nowMs: () => Date.now() + 600_000 } } })
+  await dead.waitFor(requests => requests.length === 3)
+  t.equal(dead.requests[2]!.headers['webhook-id'], owed.id)
+  t.equal(busy.requests.length, 2500, 'and nothing twice')
 })
 
 t.test('an endpoint that comes back gets all it missed', async t => {

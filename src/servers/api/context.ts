@@ -285,14 +285,19 @@ export function refuseFaults (request: FastifyRequest, faults: FieldFault[] = []
   if (all.length > 0) throw invalid(all)
 }
 
-/** Which methods a path has, for 405's Allow: asked only after no route was found. */
+/** Which methods a path has, for 405's Allow: asked only after no route was found. A path that is a route's own is not
+ *  taken for a value of another's parameter. */
 function rememberMethods (app: Api): (path: string) => string[] {
-  const routes: Array<{ pattern: RegExp, method: string }> = []
+  const routes: Array<{ url: string, pattern: RegExp, method: string }> = []
   app.addHook('onRoute', ({ url, method }) => {
     const pattern = new RegExp(`^${url.replaceAll(/:[^/]+/g, '[^/]+')}$`)
-    for (const name of [method].flat()) routes.push({ pattern, method: name })
+    for (const name of [method].flat()) routes.push({ url, pattern, method: name })
   })
-  return path => [...new Set(routes.filter(route => route.pattern.test(path)).map(route => route.method))].sort()
+  return path => {
+    const own = routes.filter(({ url }) => url === path)
+    const found = own.length > 0 ? own : routes.filter(({ pattern }) => pattern.test(path))
+    return [...new Set(found.map(({ method }) => method))].sort()
+  }
 }
 
 /** Sets status and Location of an answer whose body is the route's. */

@@ -96,6 +96,8 @@ export class Partition {
     this.position = { delivery: endSeq, redelivery: endSeq }
     for (const behind of cursor.behind) this.restoring.set(this.queueOf(behind.webhook, behind.kind), behind)
     await Promise.all(DELIVERY_KINDS.map(kind => this.restore(kind, cursor[kind], endSeq, signal)))
+    // Cut off, the fold lacks deliveries that a cursor must not pass.
+    if (signal.aborted) return
     this.cursor = cursor
     this.unhealthyReason = null
     for (const endpoint of this.endpoints.values()) endpoint.pump()
@@ -183,6 +185,8 @@ export class Partition {
   }
 
   private async look (endpoint: Endpoint, expires: boolean): Promise<void> {
+    // A queue that is being read only looks empty.
+    if (DELIVERY_KINDS.some(kind => this.restoring.has(endpoint.queues[kind]))) return
     if (endpoint.isIdle()) {
       endpoint.close()
       this.endpoints.delete(endpoint.id)
