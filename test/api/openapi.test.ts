@@ -369,9 +369,7 @@ t.test('every route of the API is described, and nothing else', async t => {
 t.test('the methods of a path are the ones that its 405 allows', async t => {
   for (const path of Object.keys(document.paths)) {
     const asked = path.replaceAll(/\{\w+\}/g, 'x')
-    const documented = [
-      ...new Set(operations.filter(operation => matches(operation, asked)).map(({ method }) => method))
-    ]
+    const documented = operations.filter(operation => operation.path === path).map(({ method }) => method)
     const refused = await app.request('PROPFIND', asked)
     t.equal(refused.status, 405, path)
     t.equal(
@@ -381,10 +379,6 @@ t.test('the methods of a path are the ones that its 405 allows', async t => {
     )
   }
 })
-
-function matches ({ path }: Operation, asked: string): boolean {
-  return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(asked)
-}
 
 interface Ask {
   key?: string | null
