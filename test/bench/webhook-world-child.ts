@@ -214,6 +214,8 @@ function die (endpoint: number, death: Death): void {
 
 async function revive (): Promise<object> {
   for (const [endpoint, death] of deaths) {
+    // As a server does that is started again.
+    for (const socket of sockets.get(endpoint)!) socket.destroy()
     if (death !== 'refuse') continue
     const { port } = ports[endpoint]!
     await new Promise<void>(resolve => fronts[endpoint]!.listen(port, '127.0.0.1', resolve))

@@ -24,6 +24,9 @@ const settingsOf = (mail: Sink, hook: HookSink) => ({
   JETPOST_ALERT_SECRET: SECRET
 })
 
+// They wait more than they work.
+t.jobs = 3
+
 async function openPeers (t: { teardown(end: () => Promise<void>): void }) {
   const [mail, hook, endpoint] = await Promise.all([startSink(), startHookSink(), startHookSink()])
   endpoint.answers(() => ({ status: 410 }))
@@ -47,7 +50,9 @@ const subjectsOf = async ({ received }: Sink) =>
     )
   )
 
-t.test('an operator is told by mail and by a signed POST, once by two processes, and when it is over', async t => {
+t.test('an operator is told by mail and by a signed POST, once by two processes, and when it is over', {
+  buffered: true
+}, async t => {
   const { mail, hook, endpoint } = await openPeers(t)
   const shared = {
     natsUrl: freshAccount().natsUrl,
@@ -114,7 +119,7 @@ t.test('an operator is told by mail and by a signed POST, once by two processes,
   t.equal(new Set(linesOf(hook)).size, lines.length, 'and tells nothing of it')
 })
 
-t.test('kill -9: what was told is not told again, and what follows is', async t => {
+t.test('kill -9: what was told is not told again, and what follows is', { buffered: true }, async t => {
   const { mail, hook, endpoint } = await openPeers(t)
   const tree = await startTree({ env: settingsOf(mail, hook) })
   t.teardown(() => tree.dispose())
@@ -150,23 +155,27 @@ t.test('kill -9: what was told is not told again, and what follows is', async t 
   t.equal((await subjectsOf(mail)).length, 3)
 })
 
-t.test('a notice that could not be given is given by the next process, under the same id', async t => {
-  const { mail, hook, endpoint } = await openPeers(t)
-  const shared = { natsUrl: freshAccount().natsUrl, databaseUrl: await freshDatabase(t), env: settingsOf(mail, hook) }
-  hook.answers(() => ({ status: 500 }))
-  const app = await startTestApp(t, shared)
-  await app.request('POST', '/api/webhooks', { body: { url: endpoint.url, events: ['email.delivered'] } })
-  await app.settled((await app.send()).body.id, 'delivered')
-  const [failed] = await hook.waitFor(requests => requests.length >= 1, ROUNDS_MS)
-  await until(async () => (await subjectsOf(mail)).length >= 1)
-  await app.stop()
-  hook.answers(() => ({}))
-  const before = hook.requests.length
-  // The time of the process that was to tell it is over.
-  await startTestApp(t, { ...shared, clock: { nowMs: () => Date.now() + 180_000 } })
-  await hook.waitFor(requests => requests.length > before, ROUNDS_MS)
-  const given = hook.requests.at(-1)!
-  t.equal(given.headers['webhook-id'], failed!.headers['webhook-id'])
-  t.strictSame(given.body, failed!.body)
-  t.equal((await subjectsOf(mail)).length, 1, 'the mail is not sent twice')
-})
+t.test(
+  'a notice that could not be given is given by the next process, under the same id',
+  { buffered: true },
+  async t => {
+    const { mail, hook, endpoint } = await openPeers(t)
+    const shared = { natsUrl: freshAccount().natsUrl, databaseUrl: await freshDatabase(t), env: settingsOf(mail, hook) }
+    hook.answers(() => ({ status: 500 }))
+    const app = await startTestApp(t, shared)
+    await app.request('POST', '/api/webhooks', { body: { url: endpoint.url, events: ['email.delivered'] } })
+    await app.settled((await app.send()).body.id, 'delivered')
+    const [failed] = await hook.waitFor(requests => requests.length >= 1, ROUNDS_MS)
+    await until(async () => (await subjectsOf(mail)).length >= 1)
+    await app.stop()
+    hook.answers(() => ({}))
+    const before = hook.requests.length
+    // The time of the process that was to tell it is over.
+    await startTestApp(t, { ...shared, clock: { nowMs: () => Date.now() + 180_000 } })
+    await hook.waitFor(requests => requests.length > before, ROUNDS_MS)
+    const given = hook.requests.at(-1)!
+    t.equal(given.headers['webhook-id'], failed!.headers['webhook-id'])
+    t.strictSame(given.body, failed!.body)
+    t.equal((await subjectsOf(mail)).length, 1, 'the mail is not sent twice')
+  }
+)
