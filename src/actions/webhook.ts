@@ -117,12 +117,12 @@ export async function deleteWebhook (
   id: string
 ): Promise<Handled<'webhook'> | Refusal> {
   const deleted = await change(services, asker, id, decideDelete)
-  if (!(deleted instanceof Refusal)) await endWaiting(services, id)
+  if (!(deleted instanceof Refusal)) await endReplays(services, id)
   return deleted
 }
 
-/** What waits for an endpoint that is over ends at once; should NATS not answer, when its time comes. */
-async function endWaiting ({ factLog }: CommandServices, id: string): Promise<void> {
+/** The replays of an endpoint that is over end at once; should NATS not answer, when their time comes. */
+async function endReplays ({ factLog }: CommandServices, id: string): Promise<void> {
   await wakeReplays(factLog, id).catch(error => {
     if (!isUnanswered(error)) throw error
   })
@@ -196,7 +196,7 @@ export async function judgeWebhook (
     (webhook, nowMs) => webhook?.url === url ? decideNews(webhook, news, nowMs) : noSuchWebhook(id)
   )
   if (judged instanceof Refusal || judged.seq === 0) return null
-  if (judged.webhook.disabled !== null) await endWaiting(services, id)
+  if (judged.webhook.disabled !== null) await endReplays(services, id)
   return judged
 }
 

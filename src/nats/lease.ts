@@ -46,12 +46,15 @@ export class LeaseTable {
   private readonly bus: Bus
   private readonly options: LeaseOptions
   private readonly leaseMs: number
+  /** Where this process says that it is there. */
+  private readonly ownName: string
   private readonly held = new Map<string, Held>()
 
   constructor (bus: Bus, options: LeaseOptions) {
     this.bus = bus
     this.options = options
     this.leaseMs = options.leaseMs ?? LEASE_MS
+    this.ownName = `${PROCESS}.${options.holder}`
   }
 
   /** Until the answer is false nobody else holds it, as long as clocks run alike. */
@@ -63,16 +66,16 @@ export class LeaseTable {
   /** Gives back all at once, and counts no more when shares are made. */
   async leave (): Promise<void> {
     const names = [...this.held.keys()]
-    await Promise.all([this.write(`${PROCESS}.${this.options.holder}`, ''), ...names.map(name => this.free(name))])
+    await Promise.all([this.write(this.ownName, ''), ...names.map(name => this.free(name))])
   }
 
   /** One round: renews what is held, and takes what is free up to a fair share. Throws what `isUnanswered` knows, or
    *  JetStreamError. */
   async round (): Promise<LeaseRound> {
-    await this.write(`${PROCESS}.${this.options.holder}`, this.options.holder)
+    await this.write(this.ownName, this.options.holder)
     await this.renew()
     const beats = await this.read()
-    const nowMs = beats.get(`${PROCESS}.${this.options.holder}`)?.storedMs ?? 0
+    const nowMs = beats.get(this.ownName)?.storedMs ?? 0
     const isLive = ({ storedMs }: Beat) => nowMs - storedMs < this.leaseMs
     const share = Math.ceil(this.options.names.length / countProcesses(beats, isLive))
     await this.take(share, beats, isLive)

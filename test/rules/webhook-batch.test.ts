@@ -2,35 +2,18 @@ import t from 'tap'
 import { wantsBackfill } from '#streams/replay/decide.ts'
 import { batchDueMs, batchesOf, batchRules, isBatchReady } from '#streams/delivery/batch.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
+import { webhookEntry } from '../support/entries.ts'
 
 const NOW = Date.parse('2026-11-22T12:00:00.000Z')
 const DAY_MS = 86_400_000
 
-function webhook (extra: Partial<WebhookEntry> = {}): WebhookEntry {
-  const times = {
+const webhook = (extra: Partial<WebhookEntry> = {}): WebhookEntry =>
+  webhookEntry({
+    batch: { maxEvents: 3, maxWaitMs: 1000 },
     startAt: '2026-11-22T00:00:00.000Z',
     createdAt: '2026-11-22T00:00:00.000Z',
-    pauses: [],
-    failingSince: null,
-    workedAt: null,
-    disabled: null
-  }
-  return {
-    id: 'wh_1',
-    account: 'acc_1',
-    url: 'https://example.com/',
-    events: ['email.delivered'],
-    paused: false,
-    concurrency: null,
-    batch: { maxEvents: 3, maxWaitMs: 1000 },
-    everyDeferral: false,
-    mode: 'both',
-    sealedSecret: '',
-    previous: null,
-    ...times,
     ...extra
-  }
-}
+  })
 
 const joined = (...agesMs: number[]) => agesMs.map(ageMs => ({ joinedMs: NOW - ageMs }))
 

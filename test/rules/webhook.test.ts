@@ -23,6 +23,7 @@ import {
   type WebhookDecision
 } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
+import { webhookEntry } from '../support/entries.ts'
 
 t.test('a URL is absolute, https, and carries no credentials', async t => {
   for (
@@ -103,25 +104,7 @@ t.test('an account has a bounded number of endpoints', async t => {
   t.equal(countFault(WEBHOOKS_MAX)?.code, 'too_many_webhooks')
 })
 
-const webhook: WebhookEntry = {
-  id: 'wh_1',
-  account: 'acc_1',
-  url: 'https://example.com/',
-  events: ['email.delivered', 'email.bounced'],
-  paused: false,
-  concurrency: null,
-  batch: null,
-  everyDeferral: false,
-  mode: 'both',
-  sealedSecret: 'old',
-  previous: null,
-  startAt: '2026-01-01T00:00:00.000Z',
-  createdAt: '2026-01-01T00:00:00.000Z',
-  pauses: [],
-  failingSince: null,
-  workedAt: null,
-  disabled: null
-}
+const webhook = webhookEntry({ events: ['email.delivered', 'email.bounced'], sealedSecret: 'old' })
 const NOW_MS = Date.parse('2026-01-02T00:00:00.000Z')
 const DAY_MS = 86_400_000
 const facts = (decided: WebhookDecision[] | Refusal) =>

@@ -47,7 +47,7 @@ export class DeliveryQueue {
   private readonly memory: QueueMemory
   private readonly entries = new Map<string, Entry>()
   /** Never attempted, in the order of the log; and the others, the soonest first. */
-  private untried: Entry[] = []
+  private readonly untried: Entry[] = []
   private readonly retries: Entry[] = []
   private count = 0
   /** The last delivery in memory, and the last one in the log that was left there; the log holds more when that is
@@ -64,9 +64,14 @@ export class DeliveryQueue {
     return this.entries.size
   }
 
-  /** The log holds deliveries that are not in memory, and there is room. */
+  /** The log holds deliveries that are not in memory. */
+  private get isBehind (): boolean {
+    return this.leftThrough > this.readThrough
+  }
+
+  /** So it does, and there is room. */
   get wantsMore (): boolean {
-    return this.leftThrough > this.readThrough && this.entries.size <= ENTRIES_MAX / 2
+    return this.isBehind && this.entries.size <= ENTRIES_MAX / 2
   }
 
   /** The sequence after which more is to be read. */
@@ -79,19 +84,19 @@ export class DeliveryQueue {
   }
 
   isEmpty (): boolean {
-    return this.entries.size === 0 && this.leftThrough <= this.readThrough
+    return this.entries.size === 0 && !this.isBehind
   }
 
   /** Every delivery whose last fact lies at or before this sequence has ended. Infinity = all have. */
   through (): number {
-    let lowest = this.leftThrough > this.readThrough ? this.readThrough : Infinity
+    let lowest = this.isBehind ? this.readThrough : Infinity
     for (const { seq } of this.entries.values()) if (seq - 1 < lowest) lowest = seq - 1
     return lowest
   }
 
   /** A new delivery, as it comes: left in the log when there is no room, or older ones lie there. */
   offer (recorded: Recorded<AnyFact>): void {
-    if (this.leftThrough > this.readThrough || this.entries.size >= ENTRIES_MAX) this.leave(recorded.seq)
+    if (this.isBehind || this.entries.size >= ENTRIES_MAX) this.leave(recorded.seq)
     else this.apply(recorded)
   }
 

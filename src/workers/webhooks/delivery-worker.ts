@@ -1,11 +1,11 @@
 import { failDelivery } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
+import { owedFact } from '#src/actions/replay-job.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
-import { getFact } from '#src/nats/get.ts'
 import { decodeMessage } from '#src/nats/message.ts'
 import { readMessages } from '#src/nats/range.ts'
 import type { AnyFact } from '#streams/catalog.ts'
@@ -93,11 +93,9 @@ export class DeliveryWorker {
 
   /** All that an attempt needs; null when the log no longer holds it. Throws what `isUnanswered` knows. */
   async pendingOf (entry: Entry, queue: DeliveryQueue): Promise<Pending | null> {
-    const { bus } = this.options.factLog
-    const { seq } = entry
     if (entry.pending === null && entry.attempts === 0) await this.readAhead(entry, queue)
     if (entry.pending !== null) return entry.pending
-    const recorded = await getFact(bus, 'WEBHOOKS', { seq }) ?? await getFact(bus, 'WEBHOOKS', { seq }, 'leader')
+    const recorded = await owedFact(this.options.factLog.bus, entry.seq)
     return recorded === null ? null : pendingAfter(recorded.fact) ?? null
   }
 
