@@ -144,6 +144,8 @@ t.test('kill -9: what was told is not told again, and what follows is', { buffer
   const other = await disableOne()
   await hook.waitFor(() => linesOf(hook).includes(`alert.raised endpoint_disabled ${other}`), ROUNDS_MS)
   await until(async () => (await subjectsOf(mail)).length >= 2)
+  // The alert's own mail is an event for it, too: another 410 would disable it again.
+  endpoint.answers(() => ({}))
   await tree.request('PATCH', `/api/webhooks/${one}`, { status: 'enabled' })
   await hook.waitFor(() => linesOf(hook).includes(`alert.ended endpoint_disabled ${one}`), ROUNDS_MS)
   t.strictSame(linesOf(hook), [
