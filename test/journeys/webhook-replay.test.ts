@@ -427,18 +427,18 @@ t.test('when an account has too many facts to count in time, they are read one b
   const events = await happenMany(rig, 5)
   const { replay } = granted(await requestReplay(rig.services, rig.asker, webhook.id, lately({ pace: 8 })))
   const { bus } = rig.factLog
-  let unheard = 0
+  const unheard: Array<number | null> = []
   const nc = new Proxy(bus.nc, {
     get: (target, name) =>
       name === 'publish'
         ? () => {
-          unheard++
+          unheard.push(bus.upSinceMs())
         }
         : (value => typeof value === 'function' ? value.bind(target) : value)(Reflect.get(target, name))
   })
   const { fact: { data } } = await lastFact(rig, webhook.id, replay)
   const page = (await readPage({ bus: { ...bus, nc } }, webhook, data, undefined, 0))!
-  t.equal(unheard, 1, 'it is asked once')
+  t.ok(unheard.length >= 1 && new Set(unheard).size === unheard.length, 'it is asked once on a connection')
   const seen = page.deliveries.map(({ owed }) => owed.events[0]!.id)
   t.ok(seen.length === 4 && seen.every(id => events.some(event => event.id === id)))
 })
