@@ -85,20 +85,9 @@ const TOO_MANY = '421 4.7.0 too many connections from you'
 
 /** A scriptable SMTP server on a raw socket: everything a real one may do wrong, it does when told. */
 export async function startSink (options: SinkOptions = {}): Promise<Sink> {
-  const {
-    port = 0,
-    host = '127.0.0.1',
-    extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 26214400'],
-    tls,
-    closesAfterMail = false,
-    connectionsMax = Infinity
-  } = options
-  const received: Received[] = []
-  const scripts = new Map<string, Behaviour[]>()
-  const rcpts = new Map<string, number>()
+  const { port = 0, host = '127.0.0.1', connectionsMax = Infinity } = options
+  const script = new SinkScript(options)
   const sockets = new Set<Socket>()
-  let greeting: Act | null = null
-  let onDot = () => {}
   const sessions = { made: 0, most: 0 }
 
   const server: Server = createServer(socket => {
@@ -108,178 +97,24 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
     socket.setNoDelay(true)
     socket.on('error', () => {})
     socket.on('close', () => sockets.delete(socket))
-    serve(socket)
+    new SinkSession(socket, script)
+    perform(socket, sockets.size > connectionsMax ? TOO_MANY : script.greeting ?? '220 sink ready')
   })
   server.listen(port, host)
   await once(server, 'listening')
   const bound = (server.address() as { port: number }).port
 
-  function perform (socket: Socket, act: Act): void {
-    if (act === 'hang') return
-    if (act === 'reset') return void socket.resetAndDestroy()
-    if (typeof act === 'object' && 'thenReset' in act) {
-      socket.write(`${act.reply}\r\n`)
-      return void socket.resetAndDestroy()
-    }
-    if (typeof act === 'object') {
-      const reply = () => void (socket.writable && socket.write(`${act.reply}\r\n`))
-      return 'after' in act ? void act.after.then(reply) : void setTimeout(reply, act.afterMs)
-    }
-    socket.write(`${act}\r\n`)
-    if (act.startsWith('421')) socket.end()
-  }
-
-  function behaviourOf (address: string): Behaviour {
-    return scripts.get(address)?.shift() ?? {}
-  }
-
-  function serve (socket: Socket, secure = false): void {
-    let buffer = Buffer.alloc(0)
-    let from = ''
-    let to: string | null = null
-    let commands: string[] = []
-    let behaviour: Behaviour = {}
-    let inBody = false
-    let searchFrom = 0
-
-    socket.on('data', listen)
-    socket.on('close', () => {
-      if (inBody) ended(buffer, false)
-    })
-    if (!secure) perform(socket, sockets.size > connectionsMax ? TOO_MANY : greeting ?? '220 sink ready')
-
-    function listen (chunk: Buffer<ArrayBuffer>): void {
-      buffer = buffer.length === 0 ? chunk : Buffer.concat([buffer, chunk])
-      while (buffer.length > 0) if (!(inBody ? data() : command())) return
-    }
-
-    function command (): boolean {
-      const end = buffer.indexOf('\r\n')
-      if (end === -1) return false
-      const line = buffer.subarray(0, end).toString()
-      buffer = buffer.subarray(end + 2)
-      answer(line)
-      return true
-    }
-
-    function answer (line: string): void {
-      const verb = line.slice(0, 4).toUpperCase()
-      if (verb === 'EHLO') return hello()
-      if (verb === 'HELO') return void socket.write('250 sink\r\n')
-      if (verb === 'STAR' && tls !== undefined) return startTls()
-      if (verb === 'MAIL') {
-        from = pathOf(line)
-        to = null
-        commands = [line]
-        // Which address it is about is known at RCPT only: a refusal of MAIL is scripted for the sender.
-        return perform(socket, scripts.has(from) ? behaviourOf(from).mail ?? '250 ok' : '250 ok')
-      }
-      if (verb === 'RCPT') {
-        commands.push(line)
-        return recipient(pathOf(line))
-      }
-      if (verb === 'DATA') return begin()
-      if (verb === 'QUIT') return void socket.end('221 bye\r\n')
-      socket.write(verb === 'RSET' || verb === 'NOOP' ? '250 ok\r\n' : '502 not here\r\n')
-    }
-
-    function hello (): void {
-      if (extensions === null) return void socket.write('502 no EHLO here\r\n')
-      const words = ['sink', ...extensions, ...(tls !== undefined && !secure ? ['STARTTLS'] : [])]
-      socket.write(words.map((word, i) => `250${i === words.length - 1 ? ' ' : '-'}${word}\r\n`).join(''))
-    }
-
-    function startTls (): void {
-      if (tls === 'refused') return void socket.write('454 4.7.0 TLS not available now\r\n')
-      socket.write('220 go ahead\r\n')
-      socket.off('data', listen)
-      if (tls === 'broken') return void socket.once('data', () => socket.end('this is not TLS\r\n'))
-      const secured = new TLSSocket(socket, { isServer: true, ...tls })
-      secured.on('error', () => {})
-      serve(secured, true)
-    }
-
-    function recipient (address: string): void {
-      rcpts.set(address, (rcpts.get(address) ?? 0) + 1)
-      behaviour = behaviourOf(address)
-      const act = behaviour.rcpt ?? '250 ok'
-      if (typeof act === 'string' && act.startsWith('2')) to = address
-      perform(socket, act)
-    }
-
-    function begin (): void {
-      if (to === null) return void socket.write('503 no recipients\r\n')
-      const act = behaviour.data ?? '354 go ahead'
-      perform(socket, act)
-      inBody = (typeof act === 'object' ? act.reply : act).startsWith('354')
-      searchFrom = 0
-    }
-
-    function data (): boolean {
-      if (behaviour.body !== undefined) {
-        perform(socket, behaviour.body)
-        behaviour = {}
-      }
-      const end = buffer.indexOf(END, searchFrom)
-      if (end === -1) {
-        searchFrom = Math.max(0, buffer.length - END.length + 1)
-        return false
-      }
-      const message = buffer.subarray(0, end + 2)
-      buffer = buffer.subarray(end + END.length)
-      const act = behaviour.dot ?? '250 2.0.0 queued'
-      ended(message, true, typeof act === 'string' && act.startsWith('2'))
-      perform(socket, act)
-      if (closesAfterMail) socket.end()
-      return true
-    }
-
-    function ended (bytes: Buffer, dot: boolean, accepted = false): void {
-      inBody = false
-      const raw = Buffer.from(bytes.toString('latin1').replaceAll('\r\n..', '\r\n.'), 'latin1')
-      received.push({
-        from,
-        to: to!,
-        commands,
-        raw,
-        messageId: headerOf(raw, 'message-id'),
-        date: headerOf(raw, 'date'),
-        dot,
-        accepted,
-        atMs: Date.now()
-      })
-      if (dot) onDot()
-    }
-  }
-
-  async function dots (count: number, timeoutMs = 10_000): Promise<Received[]> {
-    const endMs = Date.now() + timeoutMs
-    for (;;) {
-      const done = received.filter(message => message.dot)
-      if (done.length >= count) return done
-      if (Date.now() > endMs) throw new Error(`${done.length} of ${count} messages came in ${timeoutMs} ms`)
-      await new Promise<void>(resolve => {
-        const timer = setTimeout(resolve, 100)
-        onDot = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    }
-  }
-
   return {
     url: `smtp://${host}:${bound}`,
     port: bound,
-    received,
-    replies: (address, behaviour, times = 1) =>
-      void scripts.set(address, [...scripts.get(address) ?? [], ...Array<Behaviour>(times).fill(behaviour)]),
+    received: script.received,
+    replies: (address, behaviour, times = 1) => script.add(address, Array<Behaviour>(times).fill(behaviour)),
     greet: act => {
-      greeting = act
+      script.greeting = act
     },
-    attempts: address => rcpts.get(address) ?? 0,
-    copies: () => Map.groupBy(received.filter(message => message.accepted), message => message.messageId ?? ''),
-    dots,
+    attempts: address => script.rcpts.get(address) ?? 0,
+    copies: () => Map.groupBy(script.received.filter(({ accepted }) => accepted), ({ messageId }) => messageId ?? ''),
+    dots: (count, timeoutMs = 10_000) => script.dots(count, timeoutMs),
     connections: () => sockets.size,
     sessions: () => ({ ...sessions }),
     async stop () {
@@ -288,6 +123,201 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
       await once(server, 'close')
     }
   }
+}
+
+/** What the sessions of a sink share: what they are to do, and what came. */
+class SinkScript {
+  readonly received: Received[] = []
+  /** RCPT commands, by address. */
+  readonly rcpts = new Map<string, number>()
+  readonly extensions: string[] | null
+  readonly tls: SinkOptions['tls']
+  readonly closesAfterMail: boolean
+  greeting: Act | null = null
+  private readonly behaviours = new Map<string, Behaviour[]>()
+  private onDot = () => {}
+
+  constructor (options: SinkOptions) {
+    const { extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 26214400'], tls, closesAfterMail } = options
+    this.extensions = extensions
+    this.tls = tls
+    this.closesAfterMail = closesAfterMail ?? false
+  }
+
+  add (address: string, behaviours: Behaviour[]): void {
+    this.behaviours.set(address, [...this.behaviours.get(address) ?? [], ...behaviours])
+  }
+
+  isScripted (address: string): boolean {
+    return this.behaviours.has(address)
+  }
+
+  next (address: string): Behaviour {
+    return this.behaviours.get(address)?.shift() ?? {}
+  }
+
+  take (message: Received): void {
+    this.received.push(message)
+    if (message.dot) this.onDot()
+  }
+
+  async dots (count: number, timeoutMs: number): Promise<Received[]> {
+    const endMs = Date.now() + timeoutMs
+    for (;;) {
+      const done = this.received.filter(message => message.dot)
+      if (done.length >= count) return done
+      if (Date.now() > endMs) throw new Error(`${done.length} of ${count} messages came in ${timeoutMs} ms`)
+      await new Promise<void>(resolve => {
+        const timer = setTimeout(resolve, 100)
+        this.onDot = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+  }
+}
+
+/** One connection, from its greeting or from the end of its TLS handshake. */
+class SinkSession {
+  private readonly socket: Socket
+  private readonly script: SinkScript
+  private readonly secure: boolean
+  private buffer = Buffer.alloc(0)
+  private from = ''
+  private to: string | null = null
+  private commands: string[] = []
+  private behaviour: Behaviour = {}
+  private inBody = false
+  private searchFrom = 0
+
+  constructor (socket: Socket, script: SinkScript, secure = false) {
+    this.socket = socket
+    this.script = script
+    this.secure = secure
+    socket.on('data', this.listen)
+    socket.on('close', () => {
+      if (this.inBody) this.end(this.buffer, false)
+    })
+  }
+
+  private readonly listen = (chunk: Buffer<ArrayBuffer>): void => {
+    this.buffer = this.buffer.length === 0 ? chunk : Buffer.concat([this.buffer, chunk])
+    while (this.buffer.length > 0) if (!(this.inBody ? this.data() : this.command())) return
+  }
+
+  /** False = the line is not whole yet. */
+  private command (): boolean {
+    const end = this.buffer.indexOf('\r\n')
+    if (end === -1) return false
+    const line = this.buffer.subarray(0, end).toString()
+    this.buffer = this.buffer.subarray(end + 2)
+    this.answer(line)
+    return true
+  }
+
+  private answer (line: string): void {
+    const { socket } = this
+    const verb = line.slice(0, 4).toUpperCase()
+    if (verb === 'EHLO') return this.hello()
+    if (verb === 'HELO') return void socket.write('250 sink\r\n')
+    if (verb === 'STAR' && this.script.tls !== undefined) return this.startTls()
+    if (verb === 'MAIL') return this.sender(line)
+    if (verb === 'RCPT') return this.recipient(line)
+    if (verb === 'DATA') return this.begin()
+    if (verb === 'QUIT') return void socket.end('221 bye\r\n')
+    socket.write(verb === 'RSET' || verb === 'NOOP' ? '250 ok\r\n' : '502 not here\r\n')
+  }
+
+  private hello (): void {
+    const { extensions, tls } = this.script
+    if (extensions === null) return void this.socket.write('502 no EHLO here\r\n')
+    const words = ['sink', ...extensions, ...(tls !== undefined && !this.secure ? ['STARTTLS'] : [])]
+    this.socket.write(words.map((word, i) => `250${i === words.length - 1 ? ' ' : '-'}${word}\r\n`).join(''))
+  }
+
+  private startTls (): void {
+    const { socket, script } = this
+    const { tls } = script
+    if (tls === 'refused') return void socket.write('454 4.7.0 TLS not available now\r\n')
+    socket.write('220 go ahead\r\n')
+    socket.off('data', this.listen)
+    if (tls === 'broken') return void socket.once('data', () => socket.end('this is not TLS\r\n'))
+    const secured = new TLSSocket(socket, { isServer: true, ...tls })
+    secured.on('error', () => {})
+    new SinkSession(secured, script, true)
+  }
+
+  private sender (line: string): void {
+    const { script } = this
+    this.from = pathOf(line)
+    this.to = null
+    this.commands = [line]
+    // Which address it is about is known at RCPT only: a refusal of MAIL is scripted for the sender.
+    perform(this.socket, script.isScripted(this.from) ? script.next(this.from).mail ?? '250 ok' : '250 ok')
+  }
+
+  private recipient (line: string): void {
+    const { rcpts } = this.script
+    const address = pathOf(line)
+    this.commands.push(line)
+    rcpts.set(address, (rcpts.get(address) ?? 0) + 1)
+    this.behaviour = this.script.next(address)
+    const act = this.behaviour.rcpt ?? '250 ok'
+    if (typeof act === 'string' && act.startsWith('2')) this.to = address
+    perform(this.socket, act)
+  }
+
+  private begin (): void {
+    if (this.to === null) return void this.socket.write('503 no recipients\r\n')
+    const act = this.behaviour.data ?? '354 go ahead'
+    perform(this.socket, act)
+    this.inBody = (typeof act === 'object' ? act.reply : act).startsWith('354')
+    this.searchFrom = 0
+  }
+
+  /** False = the body is not whole yet. */
+  private data (): boolean {
+    if (this.behaviour.body !== undefined) {
+      perform(this.socket, this.behaviour.body)
+      this.behaviour = {}
+    }
+    const end = this.buffer.indexOf(END, this.searchFrom)
+    if (end === -1) {
+      this.searchFrom = Math.max(0, this.buffer.length - END.length + 1)
+      return false
+    }
+    const message = this.buffer.subarray(0, end + 2)
+    this.buffer = this.buffer.subarray(end + END.length)
+    const act = this.behaviour.dot ?? '250 2.0.0 queued'
+    this.end(message, true, typeof act === 'string' && act.startsWith('2'))
+    perform(this.socket, act)
+    if (this.script.closesAfterMail) this.socket.end()
+    return true
+  }
+
+  private end (bytes: Buffer, dot: boolean, accepted = false): void {
+    const { from, to, commands } = this
+    this.inBody = false
+    const raw = Buffer.from(bytes.toString('latin1').replaceAll('\r\n..', '\r\n.'), 'latin1')
+    const [messageId, date] = [headerOf(raw, 'message-id'), headerOf(raw, 'date')]
+    this.script.take({ from, to: to!, commands, raw, messageId, date, dot, accepted, atMs: Date.now() })
+  }
+}
+
+function perform (socket: Socket, act: Act): void {
+  if (act === 'hang') return
+  if (act === 'reset') return void socket.resetAndDestroy()
+  if (typeof act === 'object' && 'thenReset' in act) {
+    socket.write(`${act.reply}\r\n`)
+    return void socket.resetAndDestroy()
+  }
+  if (typeof act === 'object') {
+    const reply = () => void (socket.writable && socket.write(`${act.reply}\r\n`))
+    return 'after' in act ? void act.after.then(reply) : void setTimeout(reply, act.afterMs)
+  }
+  socket.write(`${act}\r\n`)
+  if (act.startsWith('421')) socket.end()
 }
 
 function pathOf (line: string): string {
