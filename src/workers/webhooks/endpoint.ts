@@ -49,12 +49,13 @@ export class Endpoint {
   private timer: NodeJS.Timeout | null = null
   private closed = false
 
-  constructor (id: string, rules: EndpointRules) {
+  /** `after`: up to these sequences all its deliveries have ended. */
+  constructor (id: string, rules: EndpointRules, after: Record<DeliveryKind, number>) {
     this.id = id
     this.rules = rules
     this.queues = {
-      delivery: new DeliveryQueue(id, 'delivery', rules.memory),
-      redelivery: new DeliveryQueue(id, 'redelivery', rules.memory)
+      delivery: new DeliveryQueue(id, 'delivery', rules.memory, after.delivery),
+      redelivery: new DeliveryQueue(id, 'redelivery', rules.memory, after.redelivery)
     }
   }
 

@@ -2,6 +2,7 @@ import { advanceDispatch, moveDelivery, readDispatchCursor, type DispatchCursor 
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import { sleep } from '#src/base/backoff.ts'
+import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { repeat } from '#src/base/repeat.ts'
@@ -12,9 +13,12 @@ import { decodeMessage } from '#src/nats/message.ts'
 import { readMessages, readRange } from '#src/nats/range.ts'
 import { giveUpReason } from '#streams/delivery/decide.ts'
 import { QUEUES_BEHIND_MAX, type DispatchAdvanced } from '#streams/delivery/facts.ts'
+import type { Pending } from '#streams/delivery/state.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { DELIVERY_KINDS, subjects, type DeliveryKind } from '#streams/subjects.ts'
-import type { DeliveryQueue } from './delivery-queue.ts'
+import type { DeliveryQueue, Entry } from './delivery-queue.ts'
 import type { DeliveryWorker } from './delivery-worker.ts'
 import { Endpoint, type EndpointRules } from './endpoint.ts'
 
@@ -45,6 +49,7 @@ const BEHIND = 2000
 const RESTART_MS = 1000
 /** Deliveries that are said again, or expire in a pause, in one look. */
 const STEPS_MAX = 500
+const RESTORED_AT_ONCE = 4
 
 /** A queue that is read from its own place in the log. */
 type Behind = DispatchAdvanced['data']['behind'][number]
@@ -58,7 +63,6 @@ export class Partition {
   private readonly endpoints = new Map<string, Endpoint>()
   /** Queues that are being read from their own place. */
   private readonly restoring = new Map<DeliveryQueue, Behind>()
-  private readonly refilling = new Set<DeliveryQueue>()
   private readonly stopping = new AbortController()
   private position: Record<DeliveryKind, number> = { delivery: 0, redelivery: 0 }
   private cursor: DispatchCursor | null = null
@@ -93,11 +97,15 @@ export class Partition {
     const signal = AbortSignal.any([this.stopping.signal, ending.signal])
     const cursor = await readDispatchCursor(this.options.factLog, this.partition)
     const endSeq = await lastSequence(bus, 'WEBHOOKS')
-    this.position = { delivery: endSeq, redelivery: endSeq }
-    for (const behind of cursor.behind) this.restoring.set(this.queueOf(behind.webhook, behind.kind), behind)
+    this.position = { delivery: cursor.delivery, redelivery: cursor.redelivery }
+    this.beginBehind(cursor.behind)
     await Promise.all(DELIVERY_KINDS.map(kind => this.restore(kind, cursor[kind], endSeq, signal)))
     // Cut off, the fold lacks deliveries that a cursor must not pass.
     if (signal.aborted) return
+    for (const { queues } of this.endpoints.values()) {
+      for (const kind of DELIVERY_KINDS) if (!this.restoring.has(queues[kind])) queues[kind].folded(endSeq)
+    }
+    this.position = { delivery: endSeq, redelivery: endSeq }
     this.cursor = cursor
     this.unhealthyReason = null
     for (const endpoint of this.endpoints.values()) endpoint.pump()
@@ -124,22 +132,44 @@ export class Partition {
         if (!this.restoring.has(queue)) queue.apply(decodeMessage(message))
       }
     }
-    for (const { queues } of this.endpoints.values()) queues[kind].trim()
   }
 
-  private async restoreBehind (endSeq: number, signal: AbortSignal): Promise<void> {
-    const { factLog: { bus } } = this.options
-    for (const [queue, { webhook, through: afterSeq }] of this.restoring) {
-      const filters = [queue.subject, `${queue.subject}.>`]
-      const onError = (error: Error) => this.onError(error)
-      for await (const page of readRange(bus, { stream: 'WEBHOOKS', filters, afterSeq, endSeq, signal, onError })) {
-        for (const message of page) queue.apply(decodeMessage(message))
-      }
-      if (signal.aborted) return
-      queue.trim()
-      this.restoring.delete(queue)
-      this.endpoints.get(webhook)?.pump()
+  private beginBehind (all: Behind[]): void {
+    for (const behind of all) {
+      const { webhook, kind, through } = behind
+      // The other queue of the endpoint has its own place, or the cursor's.
+      const after = { ...this.position, ...placesOf(all, webhook) }
+      const known = this.endpoints.get(webhook) ?? this.openEndpoint(webhook, after)
+      this.restoring.set(known.queues[kind], { webhook, kind, through })
     }
+  }
+
+  /** The nearest first: a queue with one old delivery must not wait for those of dead endpoints. */
+  private async restoreBehind (endSeq: number, signal: AbortSignal): Promise<void> {
+    const left = [...this.restoring].toSorted(([, a], [, b]) => b.through - a.through)
+    await Promise.all(Array.from({ length: RESTORED_AT_ONCE }, async () => {
+      for (let next = left.shift(); next !== undefined && !signal.aborted; next = left.shift()) {
+        await this.restoreQueue(...next, endSeq, signal)
+      }
+    }))
+  }
+
+  private async restoreQueue (
+    queue: DeliveryQueue,
+    { webhook, through: afterSeq }: Behind,
+    endSeq: number,
+    signal: AbortSignal
+  ): Promise<void> {
+    const { factLog: { bus } } = this.options
+    const filters = [queue.subject, `${queue.subject}.>`]
+    const onError = (error: Error) => this.onError(error)
+    for await (const page of readRange(bus, { stream: 'WEBHOOKS', filters, afterSeq, endSeq, signal, onError })) {
+      for (const message of page) queue.apply(decodeMessage(message))
+    }
+    if (signal.aborted) return
+    queue.folded(endSeq)
+    this.restoring.delete(queue)
+    this.endpoints.get(webhook)?.pump()
   }
 
   private async follow (kind: DeliveryKind, afterSeq: number, signal: AbortSignal): Promise<void> {
@@ -159,9 +189,7 @@ export class Partition {
       const touched = new Set<Endpoint>()
       for (const recorded of batch) {
         const endpoint = this.endpointOf(recorded.subject.split('.')[3]!)
-        const queue = endpoint.queues[kind]
-        if (this.restoring.has(queue)) queue.leave(recorded.seq)
-        else queue.offer(recorded)
+        endpoint.queues[kind].offer(recorded)
         touched.add(endpoint)
       }
       this.position[kind] = batch.at(-1)!.seq
@@ -176,7 +204,9 @@ export class Partition {
         const nowMs = this.options.factLog.clock.nowMs()
         const expires = nowMs - this.expiredMs >= EXPIRE_MS
         if (expires) this.expiredMs = nowMs
-        for (const endpoint of this.endpoints.values()) await this.look(endpoint, expires)
+        for (const endpoint of this.endpoints.values()) {
+          await this.look(endpoint, expires).catch(error => this.onError(asError(error)))
+        }
         return LOOK_MS
       },
       againMs: CURSOR_AGAIN_MS,
@@ -185,8 +215,6 @@ export class Partition {
   }
 
   private async look (endpoint: Endpoint, expires: boolean): Promise<void> {
-    // A queue that is being read only looks empty.
-    if (DELIVERY_KINDS.some(kind => this.restoring.has(endpoint.queues[kind]))) return
     if (endpoint.isIdle()) {
       endpoint.close()
       this.endpoints.delete(endpoint.id)
@@ -195,7 +223,7 @@ export class Partition {
     const webhook = this.options.directory.now.webhooks.get(endpoint.id)
     for (const kind of DELIVERY_KINDS) {
       const queue = endpoint.queues[kind]
-      if (queue.wantsMore) await this.refill(endpoint, kind)
+      if (queue.wantsMore) await this.refill(queue)
       if (webhook?.paused !== true) await this.move(queue)
       else if (expires) await this.expire(queue, webhook)
     }
@@ -204,43 +232,49 @@ export class Partition {
   }
 
   /** Reads what was left in the log. */
-  private async refill (endpoint: Endpoint, kind: DeliveryKind): Promise<void> {
-    const queue = endpoint.queues[kind]
-    if (this.restoring.has(queue) || this.refilling.has(queue)) return
-    this.refilling.add(queue)
+  private async refill (queue: DeliveryQueue): Promise<void> {
     const { bus } = this.options.factLog
-    const filter = queue.subject
-    try {
-      const { messages } = await readMessages(bus, 'WEBHOOKS', { filter, afterSeq: queue.position }, PAGE)
-      queue.refill(messages.map(decodeMessage))
-      // A replica may not have it yet: only the leader says that there is no more.
-      const from = { seq: queue.position + 1, next_by_subj: filter }
-      if (messages.length === 0 && await getFact(bus, 'WEBHOOKS', from, 'leader') === null) queue.atEnd()
-    } finally {
-      this.refilling.delete(queue)
-    }
+    const { subject: filter, leftBehind } = queue
+    const { messages } = await readMessages(bus, 'WEBHOOKS', { filter, afterSeq: queue.position }, PAGE)
+    queue.refill(messages.map(decodeMessage))
+    if (messages.length > 0) return
+    // A replica may not have it yet: only the leader says that there is no more.
+    const from = { seq: queue.position + 1, next_by_subj: filter }
+    if (await getFact(bus, 'WEBHOOKS', from, 'leader') === null) queue.atEnd(leftBehind)
   }
 
   /** What a pause has held for too long ends. */
   private async expire (queue: DeliveryQueue, webhook: WebhookEntry): Promise<void> {
-    const nowMs = this.options.factLog.clock.nowMs()
+    const { factLog: { clock }, worker } = this.options
     const { account } = webhook
-    const expired = queue.waiting().filter(({ attempts, firstAttemptAt, dueMs }) => {
-      const dueAt = new Date(dueMs).toISOString()
-      return giveUpReason({ account, attempts, firstAttemptAt, dueAt }, webhook, nowMs) !== null
+    const reasonOf = ({ attempts, firstAttemptAt, dueMs }: Entry) =>
+      giveUpReason({ account, attempts, firstAttemptAt, dueAt: timestamp(dueMs) }, webhook, clock.nowMs())
+    await this.stepAll(queue, queue.waiting().filter(entry => reasonOf(entry) !== null), async (pending, entry) => {
+      return await worker.giveUp(pending, reasonOf(entry)!)
     })
-    for (const entry of expired.slice(0, STEPS_MAX)) {
-      const pending = await this.options.worker.pendingOf(entry, queue)
-      if (pending === null) queue.forget(entry)
-      else queue.apply(await this.options.worker.giveUp(pending, 'expired'))
-    }
   }
 
   private async move (queue: DeliveryQueue): Promise<void> {
-    for (const entry of queue.lagging().slice(0, STEPS_MAX)) {
-      const pending = await this.options.worker.pendingOf(entry, queue)
-      if (pending === null) queue.forget(entry)
-      else if (!entry.isTaken) queue.apply(await moveDelivery(this.options.factLog, pending))
+    await this.stepAll(queue, queue.lagging(), async pending => await moveDelivery(this.options.factLog, pending))
+  }
+
+  /** Some of the entries, each taken meanwhile: no request is made for it. */
+  private async stepAll (
+    queue: DeliveryQueue,
+    entries: Entry[],
+    step: (pending: Pending, entry: Entry) => Promise<Recorded<AnyFact>>
+  ): Promise<void> {
+    for (const entry of entries.slice(0, STEPS_MAX)) {
+      if (this.stopping.signal.aborted || !this.options.isHeld()) return
+      if (!queue.takeOne(entry)) continue
+      try {
+        const pending = await this.options.worker.pendingOf(entry, queue)
+        if (pending === null) queue.forget(entry)
+        else queue.apply(await step(pending, entry))
+      } catch (error) {
+        queue.putBack(entry, entry.dueMs)
+        throw error
+      }
     }
   }
 
@@ -278,9 +312,9 @@ export class Partition {
     const late: Behind[] = []
     for (const { id: webhook, queues } of this.endpoints.values()) {
       for (const kind of DELIVERY_KINDS) {
-        const restored = this.restoring.get(queues[kind])
-        const through = restored?.through ?? queues[kind].through()
-        if (restored !== undefined || through < this.position[kind] - BEHIND) late.push({ webhook, kind, through })
+        const through = queues[kind].through()
+        const isLate = this.restoring.has(queues[kind]) || through < this.position[kind] - BEHIND
+        if (isLate) late.push({ webhook, kind, through })
         else now[kind] = Math.min(now[kind], through)
       }
     }
@@ -308,6 +342,12 @@ export class Partition {
   private endpointOf (id: string): Endpoint {
     const known = this.endpoints.get(id)
     if (known !== undefined) return known
+    const endpoint = this.openEndpoint(id, this.position)
+    if (this.cursor !== null) { for (const kind of DELIVERY_KINDS) endpoint.queues[kind].folded(this.position[kind]) }
+    return endpoint
+  }
+
+  private openEndpoint (id: string, after: Record<DeliveryKind, number>): Endpoint {
     const { factLog, directory, worker, rules } = this.options
     const endpoint = new Endpoint(id, {
       ...rules,
@@ -317,7 +357,7 @@ export class Partition {
         worker.hasRoom(running),
       deliver: (entry, queue) => worker.deliver(id, entry, queue, () => endpoint.pump()),
       nowMs: () => factLog.clock.nowMs()
-    })
+    }, after)
     this.endpoints.set(id, endpoint)
     return endpoint
   }
@@ -327,4 +367,9 @@ export class Partition {
     this.unhealthyReason = `webhook deliveries wait: ${error.message}`
     this.options.log.warn({ err: error, partition: this.partition }, 'webhook dispatch interrupted; retrying')
   }
+}
+
+/** The places of an endpoint's queues that are behind the cursor. */
+function placesOf (all: Behind[], id: string): Partial<Record<DeliveryKind, number>> {
+  return Object.fromEntries(all.filter(({ webhook }) => webhook === id).map(({ kind, through }) => [kind, through]))
 }
