@@ -345,7 +345,7 @@ t.test('one that is over ends all that waits at once', async t => {
   t.equal(requests.length, 1)
 })
 
-t.test('an endpoint that is disabled as far as this process knows is asked about first, once for all that waits', async t => {
+t.test('the directory catches up before a disabled endpoint ends what waits, once for all of it', async t => {
   const queue = queueOf([asked(1), asked(2)])
   const disabled = webhookEntry({ id: 'wh_one', account: ACCOUNT, disabled: 'gone' })
   const now = { webhooks: new Map([['wh_one', disabled]]) }

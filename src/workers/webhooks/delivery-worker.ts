@@ -160,8 +160,8 @@ export class DeliveryWorker {
     await sleep(RETRY_MS, this.stopping.signal)
   }
 
-  /** An endpoint that is unknown or disabled here may be new, or enabled again: what a directory says that has caught up
-   *  holds for every delivery that was known by then. */
+  /** An endpoint that is unknown or disabled here may be new, or enabled again: what a directory says that has caught
+   *  up holds for every delivery that was known by then. */
   private async endpointOf (id: string, knownMs: number): Promise<WebhookEntry | undefined> {
     const { directory } = this.options
     const known = directory.now.webhooks.get(id)
