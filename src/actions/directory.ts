@@ -115,7 +115,8 @@ class DirectoryFollower {
       filter: FILTER,
       afterSeq: this.foldedSeq,
       batchMax: 500,
-      gatherMs: 0,
+      gather: () => sleep(0),
+      shared: true,
       signal: this.stopping.signal,
       onError: error => this.interrupted(error),
       onFollowing: () => {

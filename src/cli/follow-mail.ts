@@ -1,5 +1,6 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
+import { sleep } from '#src/base/backoff.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { follow } from '#src/nats/follow.ts'
 
@@ -27,7 +28,7 @@ export function followMail (
     filter: mailFilter(account),
     afterSeq,
     batchMax: 256,
-    gatherMs: 5,
+    gather: () => sleep(5),
     signal,
     onError: error => {
       if (!signal.aborted) onError(error)

@@ -82,7 +82,8 @@ class LogChangeNotifier {
           ...this.source,
           afterSeq: await lastSequence(this.bus, stream),
           batchMax: FACTS_MAX,
-          gatherMs: GATHER_MS,
+          gather: () => sleep(GATHER_MS),
+          shared: true,
           signal,
           onError: (err: Error) => this.log.warn({ err, stream }, INTERRUPTED),
           onFollowing: () => this.begin(signal)

@@ -1,11 +1,11 @@
-import type { ConsumerMessages, JsMsg } from 'nats'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
-import { createConsumer } from './consumer.ts'
-import { decodeMessage, type StoredMessage } from './message.ts'
+import { decodeMessage, type EncodedFact } from './message.ts'
+import { openOrdered, type OrderedMessages } from './ordered.ts'
+import { joinTail, type Tail } from './tail.ts'
 
 export interface FollowOptions {
   stream: string
@@ -13,21 +13,21 @@ export interface FollowOptions {
   filter: string
   /** Facts after this sequence. */
   afterSeq: number
-  /** At most so many facts in one batch, gathered for at most so long after the first. */
+  /** At most so many facts in one batch, gathered from the first on until the promise resolves. */
   batchMax: number
-  gatherMs: number
+  gather(): Promise<void>
   signal: AbortSignal
   /** Told of each interruption; following goes on by itself. */
   onError: (error: Error) => void
-  /** Told whenever following has begun, at first and after an interruption: by which consumer. */
-  onFollowing?: (consumer: string) => void
+  /** Told whenever following has begun, at first and after an interruption. */
+  onFollowing?: () => void
+  /** Reads the end of the stream together with others of this connection: for roles that follow for good. */
+  shared?: boolean
 }
 
-/** An unused consumer leaves the server by itself after this. */
-const INACTIVE_MS = 30_000
 const REOPEN_MS = 100
 
-type Decode<T> = (message: Pick<StoredMessage, 'seq' | 'subject' | 'data'>) => T
+type Decode<T> = (message: EncodedFact) => T
 
 /** The facts of a stream in order, from a position on and for ever, in batches; ends when `signal` is aborted. After an
  *  interruption it goes on after the last fact it gave. The consumer on the server is ephemeral: the cursor is the
@@ -43,81 +43,77 @@ export async function* follow (
   options: FollowOptions,
   decode: Decode<{ seq: number }> = decodeMessage
 ): AsyncGenerator<Array<{ seq: number }>> {
-  let after = options.afterSeq
-  while (!options.signal.aborted) {
-    const messages = await open(bus, options, after).catch(error => {
-      options.onError(asError(error))
-      return null
-    })
-    if (messages !== null) {
-      try {
-        for await (const batch of batches(messages, options)) {
-          after = batch.at(-1)!.seq
-          yield batch.map(decode)
-        }
-      } finally {
-        // Who leaves early, or meets a fact that does not fit, must not leave a consumer behind that goes on pulling.
-        messages.stop()
+  const ending = new AbortController()
+  const signal = AbortSignal.any([options.signal, ending.signal])
+  // Who reads no further may never end this generator, but aborts the signal.
+  const tail = options.shared === true ? joinTail(bus, options.stream, signal) : null
+  try {
+    await tail?.begun
+    for (let after = options.afterSeq; !signal.aborted;) {
+      const isTail = tail?.covers(after) === true
+      const read = { ...options, signal }
+      for await (const batch of isTail ? ofTail(tail, read, after) : ofConsumer(bus, read, after)) {
+        after = batch.at(-1)!.seq
+        yield batch.map(decode)
+        if (!isTail && tail?.covers(after) === true) break
       }
+      if (tail?.covers(after) !== true) await sleep(REOPEN_MS, signal)
     }
-    await sleep(REOPEN_MS, options.signal)
+  } finally {
+    ending.abort()
   }
 }
 
-/** A consumer of our own making, not the client's ordered one: that one, when its consumer is lost, makes itself
- *  another which nobody can stop. */
-async function open (bus: Bus, options: FollowOptions, after: number): Promise<ConsumerMessages> {
-  const { stream, filter } = options
-  const { name } = await createConsumer(bus, { stream, filters: [filter], afterSeq: after }, INACTIVE_MS)
-  const consumer = await bus.js.consumers.get(stream, name)
-  const messages = await consumer.consume({
-    max_messages: 2 * options.batchMax,
-    expires: 10_000,
-    abort_on_missing_resource: true
-  })
-  const stop = () => messages.stop()
-  options.signal.addEventListener('abort', stop, { once: true })
-  void messages.closed().then(() => options.signal.removeEventListener('abort', stop))
-  if (options.signal.aborted) stop()
-  options.onFollowing?.(name)
-  return messages
+/** Ends when the reader has left too much lying, and when the stream turns out to be another one. */
+async function* ofTail (tail: Tail, options: FollowOptions, after: number): AsyncGenerator<EncodedFact[]> {
+  const { filter, signal, onError, onFollowing = () => {} } = options
+  const reader = tail.read(after, { filter, onError, onFollowing }, signal)
+  try {
+    for (;;) {
+      const batch = await reader.batch(options)
+      if (batch.length === 0) return
+      yield batch
+    }
+  } finally {
+    reader.close()
+  }
 }
 
-/** Gathers what comes close together. A message that is still awaited when the time is up opens the next batch. Ends
- *  with the consumer. */
-async function* batches (messages: ConsumerMessages, options: FollowOptions): AsyncGenerator<JsMsg[]> {
-  const pull = inOrder(messages, options.onError)
-  let next = pull()
+/** Ends with its consumer. */
+async function* ofConsumer (bus: Bus, options: FollowOptions, after: number): AsyncGenerator<EncodedFact[]> {
+  const { stream, filter, batchMax, signal, onError, onFollowing } = options
+  const range = { stream, filters: [filter], afterSeq: after }
+  const messages = await openOrdered(bus, range, 2 * batchMax, signal).catch(error => {
+    onError(asError(error))
+    return null
+  })
+  if (messages === null) return
+  onFollowing?.()
+  try {
+    yield* batches(messages, options)
+  } finally {
+    // Who leaves early, or meets a fact that does not fit, must not leave a consumer behind that goes on pulling.
+    messages.stop()
+  }
+  const fault = messages.fault()
+  if (fault !== null) onError(fault)
+}
+
+/** Gathers what comes close together. A message that is still awaited when the time is up opens the next batch. */
+async function* batches (messages: OrderedMessages, options: FollowOptions): AsyncGenerator<EncodedFact[]> {
+  let next = messages.next()
   for (;;) {
     const first = await next
     if (first === null) return
-    const batch = [first]
-    next = pull()
-    const timeUp = sleep(options.gatherMs).then(() => null)
+    const batch: EncodedFact[] = [first]
+    next = messages.next()
+    const timeUp = options.gather().then(() => null)
     while (batch.length < options.batchMax) {
       const more = await Promise.race([next, timeUp])
       if (more === null) break
       batch.push(more)
-      next = pull()
+      next = messages.next()
     }
     yield batch
-  }
-}
-
-/** One message after the other; null at the end, at an error, and where one is missing. Never rejects: nobody may be
- *  waiting when it does. */
-function inOrder (messages: ConsumerMessages, onError: (error: Error) => void): () => Promise<JsMsg | null> {
-  const iterator = messages[Symbol.asyncIterator]()
-  let delivered = 0
-  return async () => {
-    try {
-      const { done, value } = await iterator.next()
-      if (done === true) return null
-      if (value.info.deliverySequence === ++delivered) return value
-      onError(new Error(`message ${delivered} of this consumer is missing`))
-    } catch (error) {
-      onError(asError(error))
-    }
-    return null
   }
 }

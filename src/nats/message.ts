@@ -30,11 +30,15 @@ export interface DecodedMessage {
   newer: boolean
 }
 
-type Encoded = Pick<StoredMessage, 'seq' | 'subject' | 'data'>
+/** A fact as it lies in a stream; read by several, it is decoded once. */
+export interface EncodedFact extends Pick<StoredMessage, 'seq' | 'subject' | 'data'> {
+  decoded?: AnyFact
+}
 
 /** Throws when the message does not fit its schema. */
-export function decodeMessage ({ seq, subject, data }: Encoded): Recorded<AnyFact> {
-  return { fact: decodeFact(data), seq, subject }
+export function decodeMessage (message: EncodedFact): Recorded<AnyFact> {
+  const { seq, subject, data } = message
+  return { fact: message.decoded ??= decodeFact(data), seq, subject }
 }
 
 /** Throws when the message does not fit its schema. */
@@ -43,9 +47,10 @@ export function decodeStored ({ seq, subject, storedMs, data }: StoredMessage): 
 }
 
 /** For a reader that must go on past messages that are not facts, or facts of a newer Jetpost. */
-export function tryDecode ({ seq, subject, data }: Encoded): DecodedMessage {
+export function tryDecode (message: EncodedFact): DecodedMessage {
+  const { seq, subject } = message
   try {
-    return { seq, subject, fact: decodeFact(data), reason: '', newer: false }
+    return { ...decodeMessage(message), reason: '', newer: false }
   } catch (error) {
     return { seq, subject, fact: null, reason: asError(error).message, newer: error instanceof Newer }
   }

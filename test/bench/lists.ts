@@ -9,6 +9,7 @@ import { emails } from '#projections/emails/project.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { ask, transact } from '#src/postgres/query.ts'
 import { createIndexes, createTables, liveSet } from '#src/postgres/table-sets.ts'
+import { commitAlone } from '#src/workers/projector/commit.ts'
 import { createWriter, type StreamItem } from '#src/workers/projector/write.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { ACCOUNT, bounced, complained, deferred, delivered, recorded, requested } from '../support/facts.ts'
@@ -92,7 +93,7 @@ async function fill (pool: Pool, count: number): Promise<string[]> {
 
 async function writeFacts (pool: Pool, count: number): Promise<string[]> {
   const writer = createWriter({
-    pool,
+    commit: commitAlone(pool),
     set: liveSet(emails),
     copies: true,
     move: async () => true,

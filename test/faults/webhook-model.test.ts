@@ -81,7 +81,15 @@ async function openModel (t: Test): Promise<Model> {
 function readLog (t: Test, rig: HookRig, told: Told): void {
   const done = new AbortController()
   const read = async (stream: string, filter: string) => {
-    const options = { stream, filter, afterSeq: 0, batchMax: 500, gatherMs: 5, signal: done.signal, onError: () => {} }
+    const options = {
+      stream,
+      filter,
+      afterSeq: 0,
+      batchMax: 500,
+      gather: () => sleep(5),
+      signal: done.signal,
+      onError: () => {}
+    }
     for await (const batch of follow(rig.factLog.bus, options)) for (const recorded of batch) tell(told, recorded)
   }
   const reading = [read('EMAILS', 'email.>'), read('WEBHOOKS', 'webhook.>')]

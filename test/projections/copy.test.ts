@@ -2,6 +2,7 @@ import t from 'tap'
 import { deliveries } from '#projections/deliveries/project.ts'
 import type { Projection } from '#projections/define.ts'
 import { emails } from '#projections/emails/project.ts'
+import { commitAlone } from '#src/workers/projector/commit.ts'
 import { createWriter, type StreamItem } from '#src/workers/projector/write.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
@@ -46,7 +47,7 @@ function itemsOf (stream: string, facts: AnyFact[]): StreamItem[] {
 
 async function write (pool: Pool, projection: Projection, chunks: StreamItem[][], copies: boolean): Promise<void> {
   const writer = createWriter({
-    pool,
+    commit: commitAlone(pool),
     set: liveSet(projection),
     copies,
     move: async () => true,

@@ -189,7 +189,7 @@ const TABLES: Record<string, [Projection, Upsert, fc.Arbitrary<object>]> = {
 
 /** The rows of a table that was empty, after these statements. */
 async function rowsAfter (pool: Pool, projection: Projection, table: string, statements: Sql[]): Promise<string[]> {
-  return await inTransaction(pool, liveSet(projection), async (execute, client) => {
+  return await inTransaction(pool, [liveSet(projection)], async (execute, client) => {
     await client.query(`delete from ${table}`)
     for (const statement of statements) await execute(statement)
     const { rows } = await client.query<{ row: unknown }>(`select to_jsonb(${table}) as row from ${table}`)

@@ -166,7 +166,7 @@ t.test('a checkpoint moves only from where it is', async t => {
   const pool = await freshPool(t)
   const { promise: held, resolve: hold } = Promise.withResolvers<void>()
   const move = (from: number, to: number, gate?: Promise<void>) =>
-    inTransaction(pool, liveSet(emails), async run => {
+    inTransaction(pool, [liveSet(emails)], async run => {
       const moved = await moveCheckpoints(run, liveSet(emails), [{ stream: 'EMAILS', from, to }])
       hold()
       await gate

@@ -12,6 +12,7 @@ import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/get.ts'
+import { commitAlone } from '#src/workers/projector/commit.ts'
 import { dropSet, openRebuilder, type Rebuilder, type RebuildProgress } from '#src/workers/projector/rebuild.ts'
 import { listDeadLetters } from '#src/workers/projector/dead-letters.ts'
 import { createProjectors, type Projector } from '#src/workers/projector/projector.ts'
@@ -299,7 +300,11 @@ t.test('a batch that waits while the views change places is not written into the
   await builder.rebuildSet(making, unhurried)
   const stale = await readPositions(pool, live)
   const positions = { ...stale }
-  const writer = createWriter({ pool, set: live, onDeadLetter: () => t.fail('nothing is at fault') })
+  const writer = createWriter({
+    commit: commitAlone(pool),
+    set: live,
+    onDeadLetter: () => t.fail('nothing is at fault')
+  })
   const fact = {
     fact: attempted({ email: 'em_late' }),
     stream: 'EMAILS',

@@ -17,7 +17,7 @@ export async function freshPool (t: Ending): Promise<Pool> {
 
 /** Runs a batch of facts through a projection into the tables. */
 export async function apply (pool: Pool, projection: Projection, batch: Array<Recorded<AnyFact>>): Promise<void> {
-  await inTransaction(pool, liveSet(projection), async run => {
+  await inTransaction(pool, [liveSet(projection)], async run => {
     for (const statement of projection.project(batch)) await run(statement)
   })
 }

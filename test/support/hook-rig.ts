@@ -234,7 +234,7 @@ async function readWebhooks (bus: Bus, enough: (facts: AnyFact[]) => boolean, ti
     filter: 'webhook.>',
     afterSeq: 0,
     batchMax: 500,
-    gatherMs: 5,
+    gather: () => sleep(5),
     signal,
     onError: () => {}
   }

@@ -4,6 +4,7 @@ import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
 import { readPositions, waitFor, type Checkpoints, type Positions } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
+import { hurryProjectors } from './gathering.ts'
 
 /** NATS has this long for an answer, where the reader has more. */
 const ANSWER_MS = 2000
@@ -26,11 +27,14 @@ export function createCheckpoints (bus: Bus, pool: Pool): Checkpoints {
       const endMs = performance.now() + timeoutMs
       const leftMs = (): number => Math.max(1, endMs - performance.now())
       const answerMs = (): number => Math.min(ANSWER_MS, leftMs())
+      const behind = await lagging(projection, answerMs())
+      if (behind.length === 0) return true
+      hurryProjectors(bus)
       const targets: Positions = {}
-      await Promise.all((await lagging(projection, answerMs())).map(async ({ stream, filter }) => {
+      await Promise.all(behind.map(async ({ stream, filter }) => {
         targets[stream] = await lastSequenceUnder(bus, stream, filter, answerMs())
       }))
-      return Object.keys(targets).length === 0 || await waitFor(pool, projection, targets, leftMs())
+      return await waitFor(pool, projection, targets, leftMs())
     }
   }
 }

@@ -65,7 +65,7 @@ async function retry (bus: Bus, pool: Pool, set: TableSet, log: Log, { stream, s
   try {
     // From the leader: a replica that lags would say that it is gone.
     const recorded = await getFact(bus, stream, { seq }, 'leader')
-    await inTransaction(pool, set, async execute => {
+    await inTransaction(pool, [set], async execute => {
       // Not while two sets are swapped: what is deleted in one must not be written into the other. And of two that
       // retry, one finds it gone.
       await execute(sql`lock table checkpoints in row exclusive mode`)

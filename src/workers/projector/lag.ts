@@ -1,49 +1,49 @@
+import type { Projection } from '#projections/define.ts'
 import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
-import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
+import type { Positions } from '#src/postgres/checkpoint.ts'
 import type { StreamItem } from './write.ts'
 
 /** How far a projection is behind the log. */
 export interface Lag {
-  /** Facts it has not written, as NATS last said. */
+  /** Facts it has not written, as NATS last said: messages in between that it does not read count, too. */
   facts: number
   /** Age of the oldest of those it has received, in seconds; 0 when it has written all it received. */
   seconds: number
 }
 
-interface ConsumerInfo {
-  num_pending: number
-  delivered: { consumer_seq: number }
-}
-
 const POLL_MS = 5000
 const POLL_MS_MAX = 30_000
 
-/** Counts the facts a projector has not written: those NATS has not delivered to its consumers yet, and those it has
- *  received. */
+/** Counts the facts that a projector has not written. */
 export class LagMeter {
   private readonly bus: Bus
-  private readonly followed = new Map<string, { consumer: string, written: number }>()
+  private readonly projection: Projection
   private readonly polls: Role
+  /** While it follows. */
+  private positions: Positions | null = null
   private facts = 0
   private oldestMs: number | null = null
 
-  constructor (bus: Bus) {
+  constructor (bus: Bus, projection: Projection) {
     this.bus = bus
+    this.projection = projection
     this.polls = repeat({
       name: 'projection lag',
       round: () => this.poll(),
       firstInMs: POLL_MS,
       againMs: POLL_MS,
       roundMsMax: POLL_MS_MAX,
-      // When the consumer or the server is gone, the last figure stands, and the projector's own state says why.
+      // When the server is gone, the last figure stands, and the projector's own state says why.
       onError () {}
     })
   }
 
-  follow (stream: string, consumer: string): void {
-    this.followed.set(stream, { consumer, written: 0 })
+  /** It follows from `positions`, which move along. */
+  follow (positions: Positions): void {
+    this.positions = positions
   }
 
   /** Received and not written yet. */
@@ -54,17 +54,13 @@ export class LagMeter {
   }
 
   wrote (items: StreamItem[]): void {
-    for (const { stream } of items) {
-      const at = this.followed.get(stream)
-      if (at !== undefined) at.written++
-    }
     this.facts = Math.max(0, this.facts - items.length)
     this.oldestMs = null
   }
 
   /** It follows nothing any more. */
   reset (): void {
-    this.followed.clear()
+    this.positions = null
     this.oldestMs = null
   }
 
@@ -78,10 +74,11 @@ export class LagMeter {
   }
 
   private async poll (): Promise<number> {
-    const behind = await Promise.all([...this.followed].map(async ([stream, at]) => {
-      const subject = `CONSUMER.INFO.${stream}.${at.consumer}`
-      const { num_pending: pending, delivered } = await api<ConsumerInfo>(this.bus, subject, undefined)
-      return pending + Math.max(0, delivered.consumer_seq - at.written)
+    const { bus, positions, projection: { streams } } = this
+    if (positions === null) return POLL_MS
+    const behind = await Promise.all(streams.map(async ({ stream, filter }) => {
+      const isSeen = await lastSequence(bus, stream) <= positions[stream]!
+      return isSeen ? 0 : Math.max(0, await lastSequenceUnder(bus, stream, filter) - positions[stream]!)
     }))
     this.facts = behind.reduce((sum, count) => sum + count, 0)
     return POLL_MS

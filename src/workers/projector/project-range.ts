@@ -6,6 +6,7 @@ import type { Move, Positions } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import type { Execute } from '#src/postgres/query.ts'
 import { qualified, type TableSet } from '#src/postgres/table-sets.ts'
+import { commitAlone } from './commit.ts'
 import type { PartSource, RebuildPart } from './parts.ts'
 import { createWriter, type StreamItem, type WriterOptions } from './write.ts'
 
@@ -44,7 +45,7 @@ async function projectAll (
   positions: Positions,
   options: ProjectingOptions & Pick<WriterOptions, 'move' | 'copies'>
 ): Promise<void> {
-  const writer = createWriter(options)
+  const writer = createWriter({ ...options, commit: commitAlone(options.pool) })
   for await (const messages of chunks(byTime(sources, positions, options), options.chunk)) {
     await writer.write(
       messages.map(message => ({ stream: message.stream, ...tryDecode(message) }) satisfies StreamItem),

@@ -13,7 +13,9 @@ import { readPositions, type Positions } from '#src/postgres/checkpoint.ts'
 import { isMissing, isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import { isCreated, liveSet, type TableSet } from '#src/postgres/table-sets.ts'
 import { countDeadLetters, retryDeadLetters } from './dead-letters.ts'
+import { SharedCommit, type Commit } from './commit.ts'
 import { AlreadyRebuilding } from './exclusive.ts'
+import { Gathering } from './gathering.ts'
 import { LagMeter, type Lag } from './lag.ts'
 import { mergeReady } from './merge-ready.ts'
 import { progressText } from './progress.ts'
@@ -34,11 +36,11 @@ export interface ProjectorOptions {
   pool: Pool
   log: Log
   rebuild: RebuildProjection
+  /** Facts that nobody waits for are gathered for so long; 250 ms unless given. */
+  patientMs?: number
 }
 
 const BATCH_MAX = 500
-/** A transaction costs PostgreSQL about the same however few facts it brings; a read waits this long at most. */
-const GATHER_MS = 20
 const FAULT_PAUSE_MS = 5000
 /** Before tables that are missing are rebuilt: the whole database may be. */
 const MISSING_PAUSE_MS = 500
@@ -49,14 +51,23 @@ const INTERRUPTION_MS = 10_000
 /** Between two retries of dead letters, and two cleanups. */
 const MAINTENANCE_MS = 600_000
 
+/** What the projectors of a process share. */
+interface SharedWriting extends ProjectorOptions {
+  gathering: Gathering
+  commit: Commit
+}
+
 /** One projector for each projection. */
 export function createProjectors (
   { projections, ...options }: ProjectorOptions & { projections: Record<string, Projection> }
 ): Projector[] {
-  return Object.values(projections).map(projection => startProjector(projection, options))
+  const all = Object.values(projections)
+  const { commit } = new SharedCommit(options.pool, all.map(liveSet))
+  const gathering = new Gathering({ ...options, members: all.length })
+  return all.map(projection => startProjector(projection, { ...options, gathering, commit }))
 }
 
-function startProjector (projection: Projection, options: ProjectorOptions): Projector {
+function startProjector (projection: Projection, options: SharedWriting): Projector {
   const projector = new LogProjector(projection, options)
   return {
     name: `projection ${projection.name}`,
@@ -81,6 +92,7 @@ class LogProjector {
   private readonly set: TableSet
   private readonly meter: LagMeter
   private readonly writer: Writer
+  private readonly gathering: Gathering
   private readonly stopping = new AbortController()
   private readonly maintenance: Role
   private readonly running: Promise<void>
@@ -89,16 +101,17 @@ class LogProjector {
   private deadLetterCount = 0
   private retryDueMs = 0
 
-  constructor (projection: Projection, { bus, pool, log, rebuild }: ProjectorOptions) {
+  constructor (projection: Projection, { bus, pool, log, rebuild, gathering, commit }: SharedWriting) {
     this.projection = projection
     this.bus = bus
     this.pool = pool
     this.log = log.child({ projection: projection.name })
     this.rebuild = rebuild
     this.set = liveSet(projection)
-    this.meter = new LagMeter(bus)
+    this.meter = new LagMeter(bus, projection)
     const onDeadLetter = this.onDeadLetter.bind(this)
-    this.writer = createWriter({ pool, set: this.set, onDeadLetter })
+    this.gathering = gathering
+    this.writer = createWriter({ set: this.set, commit, onDeadLetter })
     this.maintenance = repeat({
       name: `maintenance of ${projection.name}`,
       // At the start it would hold up the first batch.
@@ -126,6 +139,7 @@ class LogProjector {
 
   async stop (): Promise<void> {
     this.stopping.abort()
+    this.gathering.leave()
     await Promise.all([this.running, this.maintenance.stop(), this.meter.stop()])
   }
 
@@ -194,6 +208,7 @@ class LogProjector {
    *  another one. */
   private async followFrom (positions: Positions): Promise<void> {
     const ending = new AbortController()
+    this.meter.follow(positions)
     try {
       const sources = this.projection.streams.map(source => this.itemsOf(source, positions, ending))
       for await (const batches of mergeReady(sources)) {
@@ -224,11 +239,11 @@ class LogProjector {
       filter,
       afterSeq: positions[stream]!,
       batchMax: BATCH_MAX,
-      gatherMs: GATHER_MS,
+      gather: () => this.gathering.wait(),
+      shared: true,
       signal: AbortSignal.any([this.stopping.signal, ending.signal]),
       onError,
-      onFollowing: (consumer: string) => {
-        this.meter.follow(stream, consumer)
+      onFollowing: () => {
         this.endIfForeign(stream, positions, ending).catch(onError)
       }
     }

@@ -270,7 +270,7 @@ class LogRebuilder {
     await projectRange(positions, { ...this.projectingOptions(set, progress), upTo, signal })
     // The last fact that was read lies before the position others wait for.
     const moves = ahead().map(([stream, seq]) => ({ stream, from: positions[stream]!, to: seq }))
-    if (moves.length > 0) await inTransaction(this.pool, set, async run => await moveCheckpoints(run, set, moves))
+    if (moves.length > 0) await inTransaction(this.pool, [set], async run => await moveCheckpoints(run, set, moves))
   }
 
   private async ends ({ streams }: Projection): Promise<Positions> {

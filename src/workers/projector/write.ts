@@ -5,9 +5,10 @@ import { asError } from '#src/base/errors.ts'
 import type { DecodedMessage } from '#src/nats/message.ts'
 import { moveCheckpoints, type Move, type Positions } from '#src/postgres/checkpoint.ts'
 import { createCopier } from '#src/postgres/copy.ts'
-import { isPoison, type Pool } from '#src/postgres/pool.ts'
-import { inTransaction, type Execute } from '#src/postgres/query.ts'
-import type { TableSet } from '#src/postgres/table-sets.ts'
+import { isPoison } from '#src/postgres/pool.ts'
+import type { Execute } from '#src/postgres/query.ts'
+import { qualified, type TableSet } from '#src/postgres/table-sets.ts'
+import type { Commit } from './commit.ts'
 
 /** What a stream holds at a sequence: a fact, or the reason why it is none. */
 export interface StreamItem extends Omit<DecodedMessage, 'newer'> {
@@ -28,8 +29,8 @@ export interface Writer {
 }
 
 export interface WriterOptions {
-  pool: Pool
   set: TableSet
+  commit: Commit
   /** Moves the positions in the transaction that writes the rows; false when one is not where it should be. The set's
    *  checkpoints unless given. */
   move?(execute: Execute, moves: Move[]): Promise<boolean>
@@ -39,8 +40,13 @@ export interface WriterOptions {
 }
 
 export function createWriter (
-  { pool, set, onDeadLetter, copies = false, move = (execute, moves) => moveCheckpoints(execute, set, moves) }:
-    WriterOptions
+  {
+    set,
+    commit,
+    onDeadLetter,
+    copies = false,
+    move = (execute, moves) => moveCheckpoints(execute, set, moves)
+  }: WriterOptions
 ): Writer {
   const { projection } = set
   const copier = createCopier(set)
@@ -48,13 +54,13 @@ export function createWriter (
   async function write (items: StreamItem[], positions: Positions, byCopy = copies): Promise<void> {
     if (items.length === 0) return
     try {
-      await commit(items, positions, byCopy)
+      await writeOnce(items, positions, byCopy)
     } catch (error) {
       if (!(error instanceof Unprojectable) && !isPoison(error)) throw error
       // COPY fails on a row that exists already; the statement may not.
       if (byCopy) return await write(items, positions, false)
       if (items.length === 1) {
-        return await commit([{ ...items[0]!, fact: null, reason: asError(error).message }], positions, false)
+        return await writeOnce([{ ...items[0]!, fact: null, reason: asError(error).message }], positions, false)
       }
       // One fact spoils the batch: halved until it stands alone.
       const half = items.length >> 1
@@ -63,15 +69,15 @@ export function createWriter (
     }
   }
 
-  async function commit (items: StreamItem[], positions: Positions, byCopy: boolean): Promise<void> {
+  async function writeOnce (items: StreamItem[], positions: Positions, byCopy: boolean): Promise<void> {
     const moves = [...new Set(items.map(({ stream }) => stream))].map(stream => ({
       stream,
       from: positions[stream]!,
       to: items.findLast(item => item.stream === stream)!.seq
     }))
     const deadLetters = items.filter(({ fact }) => fact === null)
-    const statements = [...project(items.filter(isRead)), ...deadLetters.map(deadLetter)]
-    await inTransaction(pool, set, async (execute, client) => {
+    const statements = [...project(items.filter(isRead)), ...deadLetters.map(item => deadLetter(set, item))]
+    await commit(set, async (execute, client) => {
       if (!await move(execute, moves)) throw new Overtaken()
       for (const statement of statements) {
         await (byCopy ? copier.execute(client, execute, statement) : execute(statement))
@@ -98,8 +104,8 @@ function isRead (item: StreamItem): item is StreamItem & Recorded<AnyFact> {
 
 const REASON_CHARS_MAX = 1000
 
-function deadLetter ({ stream, seq, subject, reason }: StreamItem): Sql {
-  return sql`insert into dead_letters (stream, seq, subject, reason)
+function deadLetter (set: TableSet, { stream, seq, subject, reason }: StreamItem): Sql {
+  return sql`insert into ${qualified(set, 'dead_letters')} (stream, seq, subject, reason)
     values (${stream}, ${seq}, ${subject}, ${reason.slice(0, REASON_CHARS_MAX)})
     on conflict (stream, seq) do nothing`
 }

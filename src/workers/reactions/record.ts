@@ -75,7 +75,8 @@ class Recorder implements Role {
       filter: 'request.>',
       afterSeq: Math.max(0, Math.max(...cursors.map(({ request }) => request)) - LOOK_BACK),
       batchMax: BATCH_MAX,
-      gatherMs: GATHER_MS,
+      gather: () => sleep(GATHER_MS),
+      shared: true,
       signal: this.stopping.signal,
       onError: (error: Error) => {
         this.followError = { text: `NATS does not deliver requests: ${error.message}`, atMs: Date.now() }

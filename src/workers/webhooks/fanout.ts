@@ -116,7 +116,8 @@ class Fanout {
       filter: 'email.>',
       afterSeq,
       batchMax: FACTS_MAX,
-      gatherMs: GATHER_MS,
+      gather: () => sleep(GATHER_MS),
+      shared: true,
       signal: this.signal,
       onError: error => this.onError(error),
       onFollowing: () => {

@@ -178,7 +178,8 @@ export class Partition {
       filter: subjects.deliveries(kind, this.partition),
       afterSeq,
       batchMax: FACTS_MAX,
-      gatherMs: GATHER_MS,
+      gather: () => sleep(GATHER_MS),
+      shared: true,
       signal,
       onError: error => this.onError(error),
       onFollowing: () => {
