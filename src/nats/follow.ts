@@ -65,9 +65,9 @@ export async function* follow (
 }
 
 /** Ends when the reader has left too much lying, and when the stream turns out to be another one. */
-async function* ofTail (tail: Tail, options: FollowOptions, after: number): AsyncGenerator<EncodedFact[]> {
+async function* ofTail (tail: Tail, options: FollowOptions, afterSeq: number): AsyncGenerator<EncodedFact[]> {
   const { filter, signal, onError, onFollowing = () => {} } = options
-  const reader = tail.read(after, { filter, onError, onFollowing }, signal)
+  const reader = tail.read({ filter, afterSeq, onError, onFollowing }, signal)
   try {
     for (;;) {
       const batch = await reader.batch(options)

@@ -8,6 +8,8 @@ const QUEUE_BYTES_MAX = 8 * 1024 * 1024
 export interface TailListener {
   /** Subject filter, wildcards allowed. */
   filter: string
+  /** Messages after this sequence; the tail may not have come so far. */
+  afterSeq: number
   /** Told of each interruption; the tail goes on by itself. */
   onError(error: Error): void
   /** Told when it goes on. */
@@ -31,7 +33,7 @@ export class TailReader {
   }
 
   offer (message: EncodedFact): void {
-    if (!this.matches(message.subject)) return
+    if (message.seq <= this.listener.afterSeq || !this.matches(message.subject)) return
     if (this.queue.length >= QUEUE_MAX || this.bytes > QUEUE_BYTES_MAX) return this.close()
     this.queue.push(message)
     this.bytes += message.data.length

@@ -69,14 +69,14 @@ export class Tail {
   }
 
   /** What follows a sequence that it covers, until `signal` is aborted. */
-  read (afterSeq: number, listener: TailListener, signal: AbortSignal): TailReader {
+  read (listener: TailListener, signal: AbortSignal): TailReader {
     const close = () => reader.close()
     const reader = new TailReader(listener, () => {
       this.readers.delete(reader)
       signal.removeEventListener('abort', close)
     })
     signal.addEventListener('abort', close, { once: true })
-    for (const message of this.kept) if (message.seq > afterSeq) reader.offer(message)
+    for (const message of this.kept) reader.offer(message)
     this.readers.add(reader)
     if (this.isFollowing) listener.onFollowing()
     return reader

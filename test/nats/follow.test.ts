@@ -9,6 +9,7 @@ import { api } from '#src/nats/api.ts'
 import { createAppender } from '#src/nats/append.ts'
 import { follow } from '#src/nats/follow.ts'
 import { lastSequence } from '#src/nats/get.ts'
+import { TailReader } from '#src/nats/tail-reader.ts'
 import { subjectTest } from '#src/nats/subject-test.ts'
 import { openBus } from '../support/bus.ts'
 import { until } from '../support/wait.ts'
@@ -146,6 +147,15 @@ t.test('who reads slowly holds up nobody at the tail, and misses nothing', async
   t.strictSame(slow.seen, Array.from({ length: count + 1 }, (_, i) => afterSeq + i + 1))
   stopping.abort()
   await Promise.all([quick.reading, slow.reading])
+})
+
+t.test('a reader that is ahead of the tail is given nothing twice, and all that follows', async t => {
+  const listener = { filter: 'control.>', afterSeq: 5, onError () {}, onFollowing () {} }
+  const reader = new TailReader(listener, () => {})
+  const data = new Uint8Array()
+  for (const seq of [4, 5, 6, 7]) reader.offer({ seq, subject: 'control.acc_1.account.acc_1', data })
+  reader.offer({ seq: 8, subject: 'suppression.acc_1.x', data })
+  t.same((await reader.batch({ batchMax: 10, gather: () => sleep(1) })).map(({ seq }) => seq), [6, 7])
 })
 
 t.test('a filter of subjects matches as NATS does', t => {
