@@ -93,10 +93,11 @@ export class LeaseTable {
 
   private async renew (): Promise<void> {
     await Promise.all([...this.held].map(async ([name, { seq }]) => {
-      // Too late when it is not: somebody else may rely on it by now.
-      const isHeld = this.isHeld(name)
-      this.held.delete(name)
-      if (isHeld) await this.hold(name, seq)
+      const renewedMs = performance.now()
+      // Too late when it is not held: somebody else may rely on it by now.
+      const renewed = this.isHeld(name) ? await this.write(name, this.options.holder, seq) : null
+      if (renewed === null) this.held.delete(name)
+      else if (this.held.has(name)) this.held.set(name, { seq: renewed, renewedMs })
     }))
   }
 
