@@ -136,20 +136,23 @@ export class Requester {
   }
 
   private async post ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
-    const startedMs = this.options.factLog.clock.nowMs()
+    const { clock } = this.options.factLog
+    const signedMs = clock.nowMs()
     const { url } = webhook
     const plain = { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost' }
-    const overlap = overlapOf(webhook, startedMs)
+    const overlap = overlapOf(webhook, signedMs)
     const keys = this.keysOf(webhook.id, webhook.sealedSecret)
     const previous = overlap === null ? null : this.keysOf(webhook.id, overlap.sealedSecret)
     if (keys === null || (overlap !== null && previous === null)) {
-      return { url, headers: plain, result: UNSIGNED, startedMs }
+      return { url, headers: plain, result: UNSIGNED, startedMs: signedMs }
     }
     const id = owed.batch ? owed.delivery : owed.events[0]!.id
     const headers = {
       ...plain,
-      ...signatureHeaders({ keys, previous, id, timestampS: Math.floor(startedMs / 1000), body })
+      ...signatureHeaders({ keys, previous, id, timestampS: Math.floor(signedMs / 1000), body })
     }
+    // Signing took a while, and the request's duration counts from here.
+    const startedMs = clock.nowMs()
     return { url, headers, result: await this.options.poster.post(new URL(url), headers, body), startedMs }
   }
 
