@@ -1,16 +1,19 @@
 import { CLASSES, type BounceClass } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
+import { isFilterOfCarrier } from './carriers.ts'
 import { canMean, classify } from './classify.ts'
 import { stageIn } from './diagnostic.ts'
 import { printable } from './reply.ts'
 import { patternOf, readSections } from './sections.ts'
 
-/** What is known of one failure: texts from the most to the least particular; `status` and `code` as a report states
- *  them, or null. */
+/** What is known of one failure; `status` and `code` as a report states them, or null. */
 export interface FailureClues {
+  /** From the most to the least particular. The last is the whole text, or empty. */
   texts: string[]
   /** All that is said of this failure, as it was written: it names the stage. */
   context: string
+  /** The recipient, or null when nobody says. */
+  to: string | null
   status: string | null
   code: number | null
   /** Words for what a machine-readable field says, if one does. */
@@ -45,25 +48,30 @@ const CLUE_LENGTH_MAX = 4000
 /** The reason of a failure. What a text says goes before what a number says: Exim reports 5.0.0 for everything,
  *  gateways repeat a number with other words. A general text is asked only when neither the particular ones nor the
  *  numbers know, and `something went wrong` only when no text says what. */
-export function classifyFailure ({ texts, context, status, code, category }: FailureClues): FailureVerdict {
-  const said = texts.map(text => text.slice(0, CLUE_LENGTH_MAX).trim()).filter(text => text !== '')
-  const stage = stageIn(said[0] ?? '') ?? stageIn(context)
+export function classifyFailure ({ texts, context, to, status, code, category }: FailureClues): FailureVerdict {
+  const clues = texts.map(text => text.slice(0, CLUE_LENGTH_MAX).trim())
+  const said = clues.filter(text => text !== '')
   const best = bestStatus(said, status)
+  const named = stageIn(said[0] ?? '') ?? stageIn(context, said[0])
+  // Who sends commands in one go has said DATA before the answer to RCPT comes.
+  const stage = named === 'data' && best?.endsWith('.1.1') === true ? 'rcpt' : named
   const digits = code ?? codeIn(said)
   const opinions = said.map(text => reasonIn(text, stage))
   // What is said around a reply that blames the server does not say more.
   const blamed = opinions.findIndex((one, n) => one === 'systemerror' && /^[45]\d\d[ -]/.test(said[n]!))
-  const particular = blamed === -1 ? opinions.slice(0, -1) : opinions.slice(0, blamed)
+  const general = clues.at(-1) === '' ? 0 : 1
+  const particular = opinions.slice(0, blamed === -1 ? opinions.length - general : blamed)
   const isPutOff = opinions[0] === 'systemerror' || opinions[0] === 'onhold'
   const numbered = isPutOff && /^.\.[17]\./.test(best ?? '')
     ? 'undefined'
     : classify({ text: '', status: best, code: null, stage })
-  const named = category === null ? 'undefined' : reasonIn(category, stage)
+  const categorized = category === null ? 'undefined' : reasonIn(category, stage)
   const bare = classify({ text: '', status: best, code: digits, stage })
-  const reason = [...particular, named, numbered].find(isTelling) ??
+  const first = [...particular, categorized, numbered].find(isTelling) ??
     opinions.slice(0, blamed === -1 ? opinions.length : blamed + 1).find(one => isTelling(one)) ??
     [...opinions, numbered, bare].find(one => one !== 'undefined') ?? 'undefined'
-  const diagnostic = printable(said[opinions.indexOf(reason)] ?? said[0] ?? '').trim()
+  const diagnostic = printable(said[opinions.indexOf(first)] ?? said[0] ?? '').trim()
+  const reason = isFilterOfCarrier(first, { to: to ?? '', stage, status: best }) ? 'filtered' : first
   return { reason, status: best, code: digits, diagnostic: diagnostic === '' ? null : diagnostic }
 }
 
@@ -76,8 +84,12 @@ const WRAPS = new RegExp(
   '\\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:|' +
     'error from remote (?:mail )?server after .{1,120}:(?:\\s{1,20}host \\S{1,255} \\[\\S{1,60}\\]:)?'
 )
-const QUOTED =
-  /^[ \t]{0,12}(?:<<<|<--|Received <<<|S:|Out:|Response:|Remote server replied:|\(reason:)[ \t]*(.{3,600})/gim
+/** A line may begin with the time. */
+const QUOTED = new RegExp(
+  '^[ \\t]{0,12}(?:[A-Z\\d][\\w:,/. -]{6,30}:[ \\t])?' +
+    '(?:<<<|<--|Received (?:<<<|>>>)|S:|Out:|Response:|Remote server replied:|\\(reason:)[ \\t]*(.{3,600})',
+  'gim'
+)
 const WRAPPED = new RegExp(`(?:${WRAPS.source})\\s*([45]\\d\\d[^]{3,800})`, 'i')
 
 /** What other servers answered, as transcripts and wrapped replies quote it; the last word first. */

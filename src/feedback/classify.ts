@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BounceClass, CLASSES, isGone } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
+import { isFilterOfCarrier } from './carriers.ts'
 import { type Clues, type Diagnostic, plainLetters, readDiagnostic } from './diagnostic.ts'
 import { type PhraseSection, readSections } from './sections.ts'
 
@@ -160,17 +161,21 @@ export function ruleOf ({ head: [name, ...options], lines }: PhraseSection): Rul
 }
 
 export function compile (rule: Rule): Matcher {
-  return { rule, pattern: anyOf(rule.phrases), except: rule.unless === undefined ? null : anyOf(rule.unless) }
+  return {
+    rule,
+    pattern: anyOf(rule.phrases, 'gu'),
+    except: rule.unless === undefined ? null : anyOf(rule.unless, 'u')
+  }
 }
 
-function anyOf (phrases: readonly string[]): RegExp {
+function anyOf (phrases: readonly string[], flags: 'u' | 'gu'): RegExp {
   const sources = phrases.map(phrase =>
     plainLetters(phrase).replaceAll('~', '(?:[^.;!]|[.](?! )){0,40}?').replaceAll('\\w', '[\\p{L}\\d]')
   )
   // `\b` knows ASCII letters only: other scripts have no word boundary here.
   return new RegExp(
     sources.map(source => /^[([]*[a-z\d]/.test(source) ? `\\b(?:${source})` : `(?:${source})`).join('|'),
-    'u'
+    flags
   )
 }
 
@@ -183,11 +188,25 @@ const LATER: Partial<Record<SmtpStage, readonly BounceClass[]>> = {
 }
 
 /** Does the rule speak about this diagnostic? */
-function applies ({ rule, pattern, except }: Matcher, diagnostic: Diagnostic): boolean {
+function applies (matcher: Matcher, diagnostic: Diagnostic): boolean {
+  const { rule } = matcher
   if (!holds(rule, diagnostic) || !canMean(rule.class, diagnostic.stage)) return false
   const texts = rule.wrapped === true ? [diagnostic.words, diagnostic.all] : [diagnostic.words]
-  return texts.some(text => pattern.test(text) && except?.test(text) !== true)
+  return texts.some(text => isSaid(matcher, text))
 }
+
+/** Is one of the phrases in the text, and nothing near it that voids it? */
+function isSaid ({ pattern, except }: Matcher, text: string): boolean {
+  const first = text.search(pattern)
+  if (first === -1 || except === null) return first !== -1
+  for (const { 0: phrase, index } of text.matchAll(pattern)) {
+    if (!except.test(text.slice(Math.max(index - NEAR, 0), index + phrase.length + NEAR))) return true
+  }
+  return false
+}
+
+/** How far from a phrase that counts there may be another that voids it: long replies speak of more than one thing. */
+const NEAR = 160
 
 function holds ({ status, digit, stage }: Rule, diagnostic: Diagnostic): boolean {
   if (stage !== undefined && stage !== diagnostic.stage) return false
@@ -208,11 +227,17 @@ function firstDigit ({ code, status }: Diagnostic): number | null {
 /** Compiled with the first reply: many processes read none. */
 let matchers: readonly Matcher[] | undefined
 
-/** Why a server, or a report for it, refused: what it wrote, then the enhanced code, then the basic code at
- *  its stage. `text` = a reply, a Diagnostic-Code or a sentence from a bounce, of any length; what is not known is
- *  null. Throws nothing. See README.md. */
+/** Why a server, or a report for it, refused: what it wrote, then the enhanced code, then the basic code at its stage.
+ *  `text` = a reply, a Diagnostic-Code or a sentence from a bounce, of any length; what is not known is null. Throws
+ *  nothing. See README.md. */
 export function classify (input: Clues): BounceClass {
   const diagnostic = readDiagnostic(input)
+  const { status, stage } = diagnostic
+  const why = classOf(diagnostic)
+  return isFilterOfCarrier(why, { to: input.text, stage, status }) ? 'filtered' : why
+}
+
+function classOf (diagnostic: Diagnostic): BounceClass {
   const { status } = diagnostic
   const words = classOfWords(diagnostic)
   // "Later" alone gives no reason; a code may, unless it is about policy or the address in general.

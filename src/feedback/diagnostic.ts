@@ -37,10 +37,13 @@ export function readDiagnostic ({ text, status, code, stage }: Clues): Diagnosti
   }
 }
 
-/** At which stage of a transaction the refusal came that a text tells of, or null when it does not say. */
-export function stageIn (text: string): SmtpStage | null {
+/** At which stage of a transaction the refusal came that a text tells of, or null when it does not say. `reply` = the
+ *  refusal, when it is known: a transcript says it behind the command that it answers. */
+export function stageIn (text: string, reply = ''): SmtpStage | null {
   const raw = rawOf(text)
-  return stageAt(raw, lastSaid(raw).at)
+  const { at } = lastSaid(raw)
+  const line = rawOf(reply).split('\n', 1)[0]!.trim()
+  return stageAt(raw, at > 0 || line === '' ? at : Math.max(raw.lastIndexOf(line), 0))
 }
 
 function rawOf (text: string): string {
@@ -78,10 +81,10 @@ function lastSaid (raw: string): LastWords {
   return { text: raw.slice(ends.at(-1) ?? 0), at: ends.at(-1) ?? 0 }
 }
 
-/** Of sendmail's transcript the lines behind `<<<`. That DATA then needs a recipient follows from the refusal and
- *  explains nothing. */
+/** Of sendmail's transcript the lines behind `<<<`; some turn both arrows round. That DATA then needs a recipient
+ *  follows from the refusal and explains nothing. */
 function answered (raw: string): LastWords | null {
-  const lines = [...raw.matchAll(/<<<([^\n]*?)(?=\n|>>>|<<<|$)/g)]
+  const lines = [...raw.matchAll(/(?:(?<!\bsent )<<<|(?<=\breceived )>>>)([^\n]*?)(?=\n|>>>|<<<|$)/gi)]
     .map(match => ({ text: match[1]!.trim(), at: match.index }))
     .filter(({ text }) => text !== '')
   const telling = lines.filter(({ text }) => !/^503|^554[ -](?:5\.\d\.\d )?no valid recipients/i.test(text))
@@ -154,7 +157,7 @@ function joined (text: string): string {
 /** Of a link only what it leads to, if that is the reason, or the reason Google puts into its query. */
 function linkWord (link: string): string {
   if (LISTS.test(link)) return ' dnsbl '
-  if (/openspf/i.test(link)) return ' spf '
+  if (/open-?spf/i.test(link)) return ' spf '
   if (/smtplf/i.test(link)) return ' bare lf '
   if (/surbl|uribl/i.test(link)) return ' uribl '
   return ` ${/[?&]p=\w{1,40}/.exec(link)?.[0].slice(1) ?? ''} `

@@ -71,7 +71,7 @@ export function isAnswer (top: HeaderField[]): boolean {
 
 function isDaemon (top: HeaderField[]): boolean {
   const from = (fieldOf(top, 'from') ?? '').trim()
-  return from === '' || /^<?>?$/.test(from) || DAEMONS.test(from)
+  return from === '' || /^<?>?$/.test(from) || DAEMONS.test(from) || fieldsOf(top, 'x-mlserver').length > 0
 }
 
 const NULL_SENDER = /^<?\s*(?:mailer-daemon(?:@\S*)?)?\s*>?$/i

@@ -82,11 +82,21 @@ function fieldsIn (mail: Json): HeaderField[] {
 /** The object that a text holds, whatever is written around it. */
 function objectIn (text: string): Json | null {
   const json = text.slice(Math.max(text.indexOf('{'), 0), text.lastIndexOf('}') + 1)
+  if (!json.includes('notificationType') && !json.includes('eventType')) return null
+  return parsed(json) ?? parsed(unwrapped(json))
+}
+
+function parsed (json: string): Json | null {
   try {
-    return json.includes('notificationType') || json.includes('eventType') ? objectOf(JSON.parse(json)) : null
+    return objectOf(JSON.parse(json))
   } catch {
     return null
   }
+}
+
+/** The lines of a text as one. Mail servers break those that are too long for SMTP; sendmail shows where with a `!`. */
+function unwrapped (text: string): string {
+  return text.replaceAll('\r', '').replaceAll('!\n ', '').replaceAll(' \n', ' ').replaceAll('\n', ' ')
 }
 
 function objectOf (value: unknown): Json | null {

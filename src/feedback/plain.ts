@@ -17,7 +17,7 @@ export interface PlainRecipient extends Said {
 
 /** What is said of one address. */
 export interface Said {
-  /** From the most to the least particular, without what such reports always say. */
+  /** From the most to the least particular, without what such reports always say. The last is the whole, or empty. */
   texts: string[]
   /** As it was written: the lines about the address, or all. */
   context: string
@@ -58,6 +58,10 @@ const LABELLED = new RegExp(
   })[^\\w@]{0,3}[^@\\n]{0,30}[\\s<"'：:([]{1,4}[^\\s@]{1,64}@`,
   'i'
 )
+/** Who sent, as the command says. */
+const SENDER = /\bmail from: ?<([^<>\s]{3,320})>/gi
+/** Below a file or a program, the address that led there. */
+const ORIGIN = /^[ \t]{1,40}\((?:ultimately )?generated from (?=\S{1,320}\)[ \t]*$)/
 /** Lines that name an address for other reasons. */
 const ASIDE = new RegExp(
   'message-?id|contact|please|assistance|administrator|from:|sender|mailto:.*subject|reply-to|return-path|support|' +
@@ -98,8 +102,8 @@ export function saidOf (head: string, address: string | null, addresses: string[
   const particular = [reason ?? '', ...repliesIn(section), withoutBoilerplate(section)]
   // What is said of one is not said of the others: the whole text answers only for one alone.
   const whole = addresses.length <= 1 ? repliesIn(head) : []
-  const texts = [...particular, ...whole, withoutBoilerplate(head)].filter(text => text.trim() !== '')
-  return { texts, context: addresses.length <= 1 ? head : section }
+  const texts = [...particular, ...whole].filter(text => text.trim() !== '')
+  return { texts: [...texts, withoutBoilerplate(head)], context: addresses.length <= 1 ? head : section }
 }
 
 /** The lines in which it is spoken of this address: from one that names it to one that names another. */
@@ -126,8 +130,9 @@ interface Candidate {
 
 function choose (head: string, known: KnownAddresses): string[] {
   const all = candidatesIn(head, known.recipients)
+  const others = [...known.others, ...[...head.matchAll(SENDER)].map(match => match[1]!)]
   const isOne = (list: string[], { address }: Candidate): boolean => isAmong(list, address)
-  const foreign = all.filter(one => !isOne(known.others, one))
+  const foreign = all.filter(one => !isOne(others, one))
   const sure = all.filter(one => isOne(known.recipients, one))
   if (sure.length > 0) {
     // An address listed just as a known recipient is one too.
@@ -152,7 +157,8 @@ function candidatesIn (head: string, expected: string[]): Candidate[] {
   return lines.flatMap((line, n) => {
     const found = line.includes('@') ? addressesIn(line.slice(0, 1000), 20).filter(address => !isStandIn(address)) : []
     if (found.length === 0) return []
-    const opens = OPENS.test(line) && !isWrapped(lines, n)
+    const leads = ORIGIN.test(line) && lines[n - 1]?.includes('@') === false
+    const opens = leads || (OPENS.test(line) && !isWrapped(lines, n))
     const rank = opens ? 0 : ASIDE.test(line) ? 2 : LABELLED.test(line.slice(0, 400)) ? 1 : 2
     const shape = line.slice(0, Math.max(line.indexOf('@'), 0)).replace(/[^\s<>"'()[\]:;,@]{1,64}$/, '')
     // A line that opens with an address may name more in its explanation, among them the one that led there.

@@ -248,10 +248,10 @@ function fromBlock (
 function failure (
   address: string | null,
   action: 'failed' | 'delayed',
-  clues: FailureClues,
+  clues: Omit<FailureClues, 'to'>,
   remoteMta: string | null
 ): ReportedRecipient {
-  const { reason, status, code, diagnostic } = classifyFailure(clues)
+  const { reason, status, code, diagnostic } = classifyFailure({ ...clues, to: address })
   if (action === 'delayed') {
     return {
       address,

@@ -6,6 +6,7 @@ import { parseSections } from '#src/feedback/sections.ts'
 import { GONE } from '../fixtures/replies-gone.ts'
 import { MORE_GONE } from '../fixtures/replies-more-gone.ts'
 import { MORE } from '../fixtures/replies-more.ts'
+import { ONCE_MISREAD } from '../fixtures/replies-once-misread.ts'
 import { RECIPIENT } from '../fixtures/replies-recipient.ts'
 import { SENDER } from '../fixtures/replies-sender.ts'
 import { WAY } from '../fixtures/replies-way.ts'
@@ -16,9 +17,13 @@ interface Sample {
   expected: BounceClass
 }
 
-const samples = [GONE, RECIPIENT, SENDER, WAY, MORE_GONE, MORE].flatMap(table => Object.entries(table)).flatMap((
-  [expected, lines]
-) => lines.trim().replaceAll('⏎\n', '⏎').split('\n').map(line => sampleOf(line, expected as BounceClass)))
+const samples = [GONE, RECIPIENT, SENDER, WAY, MORE_GONE, MORE].flatMap(samplesOf)
+
+function samplesOf (table: Partial<Record<BounceClass, string>>): Sample[] {
+  return Object.entries(table).flatMap(([expected, lines]) =>
+    lines.trim().replaceAll('⏎\n', '⏎').split('\n').map(line => sampleOf(line, expected as BounceClass))
+  )
+}
 
 function sampleOf (line: string, expected: BounceClass): Sample {
   const [, stage, text] = /^(\S+) (.+)$/.exec(line)!
@@ -54,6 +59,40 @@ t.test('what servers write is understood', async t => {
   t.ok(figures.exact >= 98, 'class')
   t.ok(figures.precision >= 99, 'precision of hard')
   t.ok(figures.recall >= 98, 'recall of hard')
+})
+
+t.test('what was once misread is read right', async t => {
+  for (const sample of samplesOf(ONCE_MISREAD)) t.equal(read(sample), sample.expected, sample.text)
+})
+
+t.test('what voids a phrase voids it nearby only', async t => {
+  const between = 'This system belongs to Example Ltd and is watched by day and by night. '.repeat(3)
+  for (const [rest, why] of [['greylisted', 'speeding'], ['bad reputation of your host', 'badreputation']] as const) {
+    t.equal(classOf(`450 User unknown, ${rest}`), why, rest)
+    const far = `550-5.1.1 User unknown.\n550-5.1.1 ${between}\n550 5.1.1 Read about ${rest}.`
+    t.equal(classOf(far), 'userunknown', rest)
+  }
+})
+
+t.test('a carrier that calls a subscriber unknown after DATA means his filter', async t => {
+  for (
+    const text of [
+      '550 Unknown user ada@docomo.ne.jp',
+      '550 Invalid recipient: <ada@i.softbank.jp>',
+      '550 <ada@ezweb.ne.jp>: User unknown',
+      '550 5.2.0 Unknown user ada@t.vodafone.ne.jp'
+    ]
+  ) {
+    t.equal(classOf(text, 'data'), 'filtered', text)
+    t.equal(classOf(text.replace('5.2.0 ', '')), 'userunknown', `${text} at RCPT`)
+  }
+  for (
+    const text of [
+      '550 5.1.1 Unknown user ada@docomo.ne.jp',
+      '550 Unknown user ada@docomo.ne.jp.example',
+      '550 Unknown user ada@example.net'
+    ]
+  ) t.equal(classOf(text, 'data'), 'userunknown', text)
 })
 
 t.test('a verification of our own address that failed says nothing about theirs', async t => {

@@ -10,6 +10,7 @@ import { DOCUMENTED_MAILS } from '../fixtures/replies-documented-mails.ts'
 import { GONE } from '../fixtures/replies-gone.ts'
 import { MORE_GONE } from '../fixtures/replies-more-gone.ts'
 import { MORE } from '../fixtures/replies-more.ts'
+import { ONCE_MISREAD } from '../fixtures/replies-once-misread.ts'
 import { RECIPIENT } from '../fixtures/replies-recipient.ts'
 import { REPORT_FORMS, reportOf } from '../fixtures/replies-reported.ts'
 import { SENDER } from '../fixtures/replies-sender.ts'
@@ -154,7 +155,7 @@ t.test('documented mails', async t => {
 })
 
 t.test('a report of a reply says what the reply itself says, at every stage and in every form', async t => {
-  const tables = [GONE, RECIPIENT, SENDER, WAY, MORE_GONE, MORE].flatMap(table => Object.values(table))
+  const tables = [GONE, RECIPIENT, SENDER, WAY, MORE_GONE, MORE, ONCE_MISREAD].flatMap(table => Object.values(table))
   const lines = tables.flatMap(table => table.trim().replaceAll('⏎\n', '⏎').split('\n'))
   const replies = lines.map(line => line.split(' ')).filter(([stage, code]) => stage !== '-' && /^[45]\d\d/.test(code!))
   t.ok(replies.length > 1000)

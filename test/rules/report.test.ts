@@ -225,6 +225,50 @@ t.test('of a transcript the command before the refusal names the stage', async t
   t.equal((await readText(transcript('<<< 554 5.1.1 unknown user or host'))).kind, 'soft', 'no command: a greeting')
 })
 
+/** How programs tell of a command and its refusal. `name` = the command without what it carries. */
+const TRANSCRIPTS: Record<string, (command: string, name: string, refused: string) => string> = {
+  arrows: (command, _, refused) =>
+    'Failed address: ada@example.net\n\n--- Session Transcript ---\n <-- 220 x.example ESMTP\n' +
+    ` --> EHLO out.shop.example\n <-- 250 ok\n --> ${command}\n <-- ${refused}\n --> QUIT\n`,
+  'arrows behind times': (command, _, refused) =>
+    'Failed address: ada@example.net\n\n--- Session Transcript ---\n' +
+    `Mon 2026-11-02 08:00:00: --> EHLO out.shop.example\nMon 2026-11-02 08:00:00: <-- 250 ok\n` +
+    `Mon 2026-11-02 08:00:00: --> ${command}\nMon 2026-11-02 08:00:01: <-- ${refused}\n` +
+    'Mon 2026-11-02 08:00:01: --> QUIT\n',
+  letters: (command, _, refused) =>
+    'Your message could not be delivered to <ada@example.net>.\n\nS: 220 x.example ESMTP\nC: EHLO out.shop.example\n' +
+    `S: 250 ok\nC: ${command}\nS: ${refused}\n`,
+  words: (_, name, refused) =>
+    'This is the DragonFly Mail Agent v0.13 at out.shop.example.\n\n' +
+    'There was an error delivering your mail to <ada@example.net>.\n\n' +
+    `x.example did not like our ${name}:\n${refused}\n`,
+  'one sentence': (_, name, refused) =>
+    `<ada@example.net>\nSMTP error from remote server for ${name} command, host: x.example (192.0.2.9) ` +
+    `reason: ${refused}\n`,
+  brackets: (_, name, refused) =>
+    'We had trouble delivering your message.\n\nSMTP Server <x.example> rejected recipient <ada@example.net>\n' +
+    `  (Error following ${name.split(' ')[0]} command). It responded as follows: [${refused}]\n`,
+  labels: (command, _, refused) => `Delivery to ada@example.net failed.\nCommand: ${command}\nResponse: ${refused}\n`
+}
+
+t.test('our own sender or host refused is no missing recipient, whatever the form of the transcript', async t => {
+  const cases = [
+    ['MAIL FROM', 'MAIL FROM:<b@shop.example> SIZE=2210', '550 5.1.1 User unknown', 'soft'],
+    ['MAIL FROM', 'MAIL From:<b@shop.example>', '553 mailbox does not exist', 'soft'],
+    ['EHLO', 'EHLO out.shop.example', '550 host unknown', 'soft'],
+    ['RCPT TO', 'RCPT TO:<ada@example.net>', '550 5.1.1 User unknown', 'hard'],
+    ['RCPT TO', 'RCPT TO:<ada@example.net>', '550 no such user', 'hard']
+  ] as const
+  for (const [form, write] of Object.entries(TRANSCRIPTS)) {
+    for (const [name, command, refused, kind] of cases) {
+      const report = await readText(
+        `From: MAILER-DAEMON@x.example\nSubject: Undelivered mail\n\n${write(command, name, refused)}`
+      )
+      t.match(report, { kind, recipients: [{ address: 'ada@example.net' }] }, `${form}: ${command}: ${refused}`)
+    }
+  }
+})
+
 t.test('a line set in below an address names no other recipient', async t => {
   const { recipients } = await readText(
     'From: MAILER-DAEMON@x.example\nSubject: Undelivered Mail Returned to Sender\n\n' +
@@ -287,6 +331,17 @@ t.test('Amazon SES says in JSON what became of mail', async t => {
   t.match(await readText(notice(later)), { kind: 'soft', recipients: [{ action: 'delayed' }] })
 })
 
+t.test('JSON whose lines a mail server has broken is read', async t => {
+  const one = { emailAddress: 'ada@example.net', status: '5.1.1', diagnosticCode: 'smtp; 550 5.1.1 User unknown' }
+  const json = notice({ notificationType: 'Bounce', bounce: { bouncedRecipients: [one] }, mail: {} })
+  for (const broken of ['User!\n  unknown', 'User \nunknown', 'User\nunknown']) {
+    t.match(await readText(json.replace('User unknown', broken)), {
+      kind: 'hard',
+      recipients: [{ address: 'ada@example.net', reason: 'userunknown', diagnostic: '550 5.1.1 User unknown' }]
+    }, broken)
+  }
+})
+
 t.test('other JSON, and JSON that a person sends on, says nothing', async t => {
   const said = {
     notificationType: 'Bounce',
@@ -320,6 +375,113 @@ t.test('a session that Postfix reports is read, and a reply that blames the serv
       ' Out: 451 4.3.0 Error: queue file write error\n In:  QUIT\n'
   )
   t.match(recipients, [{ address: 'ada@example.net', kind: 'soft', reason: 'systemerror', status: '4.3.0' }])
+})
+
+t.test('a session that ended before RCPT is about nobody', async t => {
+  const { recipients } = await readText(
+    'From: MAILER-DAEMON@x.example\nSubject: Postfix SMTP server: errors from out[192.0.2.1]\n\n' +
+      'Transcript of session follows.\n\n Out: 250 8BITMIME\n In:  MAIL FROM:<b@shop.example>\n' +
+      ' Out: 451 4.3.0 <b@shop.example>: Temporary lookup failure\n In:  QUIT\n'
+  )
+  t.match(recipients, [{ kind: 'soft', reason: 'systemerror', status: '4.3.0' }])
+  t.equal(recipients[0]?.address, null)
+})
+
+t.test('what a server says in a report without a text counts for more than its number', async t => {
+  const bounced = (said: string): string =>
+    status(`Final-Recipient: rfc822;ada@example.net\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; ${said}`)
+      .replace('failed to deliver', '')
+  for (
+    const [said, reason] of [
+      ['550 5.1.1 error writing message: No space left on device', 'systemfull'],
+      ['554 5.1.1 Gateway: access denied for host 192.0.2.1', 'blocked'],
+      ['550 5.1.1 Message refused by carrier', 'policyviolation']
+    ] as const
+  ) {
+    const { recipients } = await readText(bounced(said))
+    t.match(recipients, [{ kind: 'soft', reason, status: '5.1.1' }], said)
+    const one = { emailAddress: 'ada@example.net', status: '5.1.1', diagnosticCode: `smtp; ${said}` }
+    const json = { notificationType: 'Bounce', bounce: { bouncedRecipients: [one] }, mail: {} }
+    t.match(await readText(notice(json)), { kind: 'soft', recipients: [{ reason }] }, said)
+  }
+  t.equal((await readText(bounced('550 5.1.1 xyzzy'))).kind, 'hard')
+})
+
+t.test('the number tells whether a carrier refused a subscriber or a message', async t => {
+  const said = (code: string): string =>
+    status(
+      `Final-Recipient: rfc822;ada@docomo.ne.jp\nAction: failed\nStatus: ${code}\n` +
+        'Diagnostic-Code: SMTP; 550 Unknown user',
+      '   ----- Transcript of session follows -----\n... while talking to mfsmax.docomo.ne.jp.:\n>>> DATA\n' +
+        '<<< 550 Unknown user\n<<< 503 Need RCPT\n'
+    )
+  t.match(await readText(said('5.2.0')), { kind: 'soft', recipients: [{ reason: 'filtered' }] })
+  t.match(await readText(said('5.1.1')), { kind: 'hard', recipients: [{ reason: 'userunknown' }] })
+})
+
+t.test('a transcript with its arrows turned round is read', async t => {
+  for (const [sent, received] of [['>>>', '<<<'], ['<<<', '>>>']]) {
+    const said = (command: string): Promise<BounceReport> =>
+      readText(
+        'From: postmaster@gate.example\nSubject: Mail could not be delivered\n\n' +
+          '****** Message from InterScan Messaging Security Suite ******\n\n' +
+          `Sent ${sent} ${command}\nReceived ${received} 550 no such user here\n\n` +
+          'Unable to deliver message to <ada@example.net>.\n'
+      )
+    const { recipients } = await said('RCPT TO:<ada@example.net>')
+    t.match(recipients, [{ reason: 'userunknown', address: 'ada@example.net' }])
+    t.equal((await said('MAIL FROM:<b@shop.example>')).kind, 'soft', `${sent} MAIL`)
+  }
+})
+
+t.test('below a file stands the address that led there', async t => {
+  const { recipients } = await readText(
+    'From: Mailer-Daemon@x.example\nSubject: Mail delivery failed: returning message to sender\n\n' +
+      'This message was created automatically by mail delivery software.\n\n  save to /home/ada/Maildir\n' +
+      '    (generated from ada@example.net)\n    mailbox is full (MTA-imposed quota exceeded while writing to file;' +
+      ' ask admin@x.example)\n\n  pipe to |/usr/bin/autoreply\n    (ultimately generated from otto@example.net)\n' +
+      '    child process returned 127\n'
+  )
+  t.match(recipients, [{ address: 'ada@example.net', reason: 'mailboxfull' }, {
+    address: 'otto@example.net',
+    reason: 'mailererror'
+  }])
+  t.equal(recipients.length, 2)
+})
+
+t.test('list managers are known by their names and headers', async t => {
+  const fml = 'From: shop-admin@lists.example\nReturn-Path: <shop-admin@lists.example>\n' +
+    'X-MLServer: fml [fml 4.0.3 release]\nSubject: NOT MEMBER article from ada@example.net\n\n' +
+    'You are not a member of this mailing list.\n'
+  t.match(await readText(fml), { kind: 'soft', recipients: [{ reason: 'filtered' }] })
+  t.equal((await readText(fml.replace(/X-MLServer.*\n/, ''))).kind, 'none')
+  t.match(
+    await readText(
+      'From: listmanager@lists.example\nSubject: Returned mail: ada@example.net\n\n' +
+        'The mail for ada@example.net was not delivered:\n\n  Mailbox full (over quota)\n'
+    ),
+    { kind: 'soft', recipients: [{ address: 'ada@example.net', reason: 'mailboxfull' }] }
+  )
+})
+
+t.test('what follows a refusal does not say what it means', async t => {
+  const { recipients } = await readText(
+    "From: postmaster@x.example\nSubject: [BOUNCE]\n\nHi. This is the James mail server at x.example.\nI'm afraid I " +
+      "wasn't able to deliver your message to the following addresses.\n\nError message below:\n550 - Requested " +
+      'action not taken: no such user here\n\nMessage details:\n  MAIL FROM: b@shop.example\n' +
+      '  RCPT TO: ada@example.net\n'
+  )
+  t.match(recipients, [{ kind: 'hard', reason: 'userunknown', address: 'ada@example.net' }])
+})
+
+t.test('advice to check the spelling is no diagnosis', async t => {
+  const { recipients } = await readText(
+    'From: mailer-daemon@x.example\nSubject: Message undeliverable: Hello\n\n' +
+      'The following recipient(s) could not be reached:\n\nada@example.net\n   Error Type: SMTP\n' +
+      "   Error Description: No mail servers appear to exist for the recipient's address.\n" +
+      "   Additional information: Please check that you have not misspelled the recipient's email address.\n"
+  )
+  t.match(recipients, [{ kind: 'hard', reason: 'hostunknown' }])
 })
 
 t.test('a category that is none of PowerMTA says nothing', async t => {
