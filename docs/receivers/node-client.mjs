@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { verifyWebhook, WebhookSignatureError } from 'jetpost/client'
 
 const secrets = (process.env.JETPOST_WEBHOOK_SECRET ?? '').split(',')
-if (!secrets.every(secret => secret.startsWith('whsec_'))) {
+if (!secrets.every(secret => /^whsec_[A-Za-z0-9+/]{16,}=*$/.test(secret))) {
   throw new Error('JETPOST_WEBHOOK_SECRET must be a secret whsec_…, or two with a comma between them.')
 }
 const seen = new Set()

@@ -12,6 +12,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -26,11 +27,12 @@ type event struct {
 }
 
 var (
-	secrets = strings.Split(os.Getenv("JETPOST_WEBHOOK_SECRET"), ",")
-	work    = make(chan event, 10_000)
-	mutex   sync.Mutex
-	seen    = map[string]bool{}
-	oldest  []string
+	secretForm = regexp.MustCompile(`^whsec_[A-Za-z0-9+/]{16,}=*$`)
+	secrets    = strings.Split(os.Getenv("JETPOST_WEBHOOK_SECRET"), ",")
+	work       = make(chan event, 10_000)
+	mutex      sync.Mutex
+	seen       = map[string]bool{}
+	oldest     []string
 )
 
 func isSigned(body []byte, header string) bool {
@@ -92,7 +94,7 @@ func receive(w http.ResponseWriter, r *http.Request) {
 
 func main() {
 	for _, secret := range secrets {
-		if !strings.HasPrefix(secret, "whsec_") {
+		if !secretForm.MatchString(secret) {
 			log.Fatal("JETPOST_WEBHOOK_SECRET must be a secret whsec_…, or two with a comma between them.")
 		}
 	}

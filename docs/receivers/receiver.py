@@ -5,11 +5,12 @@ import hmac
 import json
 import os
 import queue
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 secrets = os.environ.get('JETPOST_WEBHOOK_SECRET', '').split(',')
-if not all(secret.startswith('whsec_') for secret in secrets):
+if not all(re.fullmatch(r'whsec_[A-Za-z0-9+/]{16,}=*', secret) for secret in secrets):
     raise SystemExit('JETPOST_WEBHOOK_SECRET must be a secret whsec_…, or two with a comma between them.')
 seen = {}
 lock = threading.Lock()

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
+import { isSpf } from '#streams/domain/records.ts'
 import type { Config } from '#src/base/config.ts'
-import { mailWarnings } from '#src/base/mail-links.ts'
+import { mailWarnings, type SendingDomain } from '#src/base/mail-links.ts'
 import { DnsUnavailable, openDns, type ReverseDns } from '#src/dns/resolve.ts'
 import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
 import { HostFailure } from '#src/workers/sender/errors.ts'
@@ -29,23 +30,59 @@ const STEP_MS = 5000
  *  20 s. */
 export async function examineMail (config: Config, missing: string[] = []): Promise<Check[]> {
   const dns = openDns(config.dns)
-  const isRelayKnown = !missing.includes('SMTP_URL')
-  const [smtp, inbound] = await Promise.all([
-    isRelayKnown ? examineSmtp(config, dns) : [{ ok: null, says: withheld('SMTP_URL') }],
+  const known = knownMail(config, missing)
+  const [smtp, spf, inbound] = await Promise.all([
+    known === config ? examineSmtp(config, dns) : [{ ok: null, says: withheld('SMTP_URL') }],
+    examineSpf(known, dns),
     examineInbound(config, dns)
   ])
   return [
     together('smtp', smtp),
-    together('links', examineLinks(isRelayKnown ? config : { ...config, smtpUrl: 'smtp://of-the-service' })),
+    examineLinks(config, missing, null),
+    together('spf', [spf]),
     together('inbound', inbound)
   ]
 }
 
-/** Whether what is in a mail works for its readers: without a running Jetpost nobody knows of domains. */
-function examineLinks (config: Config): MailFinding[] {
-  const warnings = mailWarnings(config, null)
-  if (warnings.length > 0) return warnings.map(({ what, why }) => ({ ok: null, says: `${what}. ${why}` }))
-  return [{ ok: true, says: config.smtpUrl === null ? 'for the mail catcher' : config.trackingUrl }]
+/** A relay that only the service knows is one all the same. */
+function knownMail (config: Config, missing: string[]): Config {
+  return missing.includes('SMTP_URL') ? { ...config, smtpUrl: 'smtp://of-the-service' } : config
+}
+
+/** Whether what is in a mail works for its readers. `domains` null = unknown, as without a running Jetpost. */
+export function examineLinks (
+  config: Config,
+  missing: string[],
+  domains: Iterable<SendingDomain> | null
+): Check {
+  const known = knownMail(config, missing)
+  const warnings = mailWarnings(known, domains)
+  const fine = known.smtpUrl === null ? 'for the mail catcher' : config.trackingUrl
+  return together(
+    'links',
+    warnings.length === 0
+      ? [{ ok: true, says: fine }]
+      : warnings.map(({ what, why }) => ({ ok: null, says: `${what}. ${why}` }))
+  )
+}
+
+/** Of the domain that return paths are on. Whom it allows depends on the address that mail leaves from. */
+async function examineSpf ({ smtpUrl, bounceDomain }: Config, dns: ReverseDns): Promise<MailFinding> {
+  if (smtpUrl === null) return { ok: true, says: 'for the mail catcher' }
+  if (bounceDomain === null) {
+    return { ok: true, says: 'JETPOST_BOUNCE_DOMAIN is unset: the SPF record of each sending domain counts' }
+  }
+  const name = `JETPOST_BOUNCE_DOMAIN ${bounceDomain}`
+  try {
+    const [found, another] = (await dns.txt(bounceDomain)).filter(isSpf)
+    if (found === undefined) {
+      return { ok: false, says: `${name} has no SPF record: publish one that allows the address that mail leaves from` }
+    }
+    if (another === undefined) return { ok: true, says: oneLine(`${bounceDomain} has ${found}`) }
+    return { ok: false, says: `${name} must have one SPF record only: receivers that find several apply none` }
+  } catch (error) {
+    return unknown(`the SPF record of ${name}`, error)
+  }
 }
 
 /** The worst of them decides; beside it, what is well is left out. */

@@ -8,8 +8,7 @@ import { hasDashboard, type Config } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { literalFault } from '#src/dns/guard.ts'
-import type { Check } from './doctor-mail.ts'
-import { examineMail } from './doctor-mail.ts'
+import { examineLinks, examineMail, type Check } from './doctor-mail.ts'
 import { openBus } from './open-services.ts'
 import type { CommandSettings } from './settings.ts'
 import { lookAtPublicUrl, type PublicLook } from './public-url.ts'
@@ -38,7 +37,10 @@ const NAMED_MAX = 5
 
 /** Every step in the order of docs/production.md. Within 30 s. `ca` = PEM of an authority to trust in place of the
  *  well-known ones. */
-export async function examineProduction (settings: CommandSettings, ca?: string): Promise<ProductionStep[]> {
+export async function examineProduction (
+  settings: CommandSettings,
+  { ca, nowMs = Date.now() }: { ca?: string, nowMs?: number } = {}
+): Promise<ProductionStep[]> {
   const { config, missing } = settings
   const [mail, look, publicLook] = await Promise.all([
     examineMail(config, missing),
@@ -46,14 +48,15 @@ export async function examineProduction (settings: CommandSettings, ca?: string)
     lookAtPublicUrl(config, ca)
   ])
   const checkOf = (name: string) => mail.find(check => check.name === name)!
+  const links = examineLinks(config, missing, look.directory?.now.domains.values() ?? null)
   return [
     { name: 'public URL', ...examineUrl(config, publicLook) },
-    { name: 'proxy and TLS', ...examineProxy(config, publicLook) },
-    { name: 'mail out', ...examineOut(settings, checkOf('smtp'), checkOf('links')) },
+    { name: 'proxy and TLS', ...examineProxy(config, publicLook, nowMs) },
+    { name: 'mail out', ...examineOut(settings, checkOf('smtp'), links) },
     { name: 'domain', ...examineDomain(look) },
     { name: 'DNS', ...examineDns(look) },
-    { name: 'bounce domain', ...examineBounces(config, checkOf('inbound')) },
-    { name: 'backups', ...examineBackups(look) },
+    { name: 'bounce domain', ...examineBounces(config, [checkOf('inbound'), checkOf('spf')]) },
+    { name: 'backups', ...examineBackups(look, nowMs) },
     { name: 'alerts', ...examineAlerts(settings, look) }
   ]
 }
@@ -89,13 +92,17 @@ function examineUrl (config: Config, { fault }: PublicLook): Finding {
   return done(hasDashboard(config) ? config.publicUrl : `${config.publicUrl}, below a path: there is no dashboard`)
 }
 
-function examineProxy ({ publicUrl, trustProxy }: Config, { certificateEndMs }: PublicLook): Finding {
+function examineProxy (
+  { publicUrl, trustProxy }: Config,
+  { certificateEndMs }: PublicLook,
+  nowMs: number
+): Finding {
   if (trustProxy.length === 0) {
     return todo("Put a proxy with TLS in front of Jetpost, and set JETPOST_TRUST_PROXY to the proxy's address.")
   }
   if (certificateEndMs === null) return todo(`${publicUrl} must answer with a valid certificate.`)
   const end = new Date(certificateEndMs).toISOString().slice(0, 10)
-  if (certificateEndMs - Date.now() < CERTIFICATE_MS_MIN) {
+  if (certificateEndMs - nowMs < CERTIFICATE_MS_MIN) {
     return todo(`The certificate ends ${end}: it must be renewed.`)
   }
   return done(`${trustProxy.join(', ')} is trusted; the certificate ends ${end}`)
@@ -105,8 +112,13 @@ function examineOut ({ config, missing }: CommandSettings, smtp: Check, links: C
   if (config.smtpUrl === null && !missing.includes('SMTP_URL')) {
     return todo('Set SMTP_URL to your relay, or to direct: with JETPOST_HOSTNAME. Now mail goes to the mail catcher.')
   }
-  const wrong = [smtp, links].filter(({ ok }) => ok !== true)
-  return wrong.length === 0 ? done(smtp.says) : todo(wrong.map(({ says }) => ended(says)).join(' '))
+  return allDone([smtp, links])
+}
+
+/** Done when all are; the first says how. */
+function allDone (checks: Check[]): Finding {
+  const wrong = checks.filter(({ ok }) => ok !== true)
+  return wrong.length === 0 ? done(checks[0]!.says) : todo(wrong.map(({ says }) => ended(says)).join(' '))
 }
 
 function examineDomain ({ directory, fault }: LogLook): Finding {
@@ -126,7 +138,7 @@ function examineDns ({ directory, fault }: LogLook): Finding {
   return todo(`Publish the DNS records of ${named(wrong.map(each => each.name))}: npx jetpost domains show ${name}.`)
 }
 
-function examineBounces ({ bounceDomain, inboundPort }: Config, inbound: Check): Finding {
+function examineBounces ({ bounceDomain, inboundPort }: Config, checks: Check[]): Finding {
   if (bounceDomain === null || inboundPort === null) {
     const unset = [
       ...(bounceDomain === null ? ['JETPOST_BOUNCE_DOMAIN'] : []),
@@ -134,14 +146,14 @@ function examineBounces ({ bounceDomain, inboundPort }: Config, inbound: Check):
     ]
     return todo(`Set ${unset.join(' and ')}: without, bounces and complaints do not come back.`)
   }
-  return inbound.ok === true ? done(inbound.says) : todo(ended(inbound.says))
+  return allDone(checks)
 }
 
-function examineBackups ({ directory, backupAt, fault }: LogLook): Finding {
+function examineBackups ({ directory, backupAt, fault }: LogLook, nowMs: number): Finding {
   if (directory === null) return todo(fault)
   const often = 'Run npx jetpost backup <folder> every night.'
   if (backupAt === null) return todo(`${often} There is no backup yet.`)
-  if (Date.now() - Date.parse(backupAt) > BACKUP_MS_MAX) return todo(`${often} The last backup is of ${backupAt}.`)
+  if (nowMs - Date.parse(backupAt) > BACKUP_MS_MAX) return todo(`${often} The last backup is of ${backupAt}.`)
   return done(`the last one is of ${backupAt}`)
 }
 

@@ -238,7 +238,7 @@ function replyText ({ smtp_code: code, enhanced_code: enhanced, response }: Time
 
 /** With whom, over what and how long. Nothing where no server was asked; a bounce message does not know. */
 function transaction (entry: TimelineEntry): Array<string | null> {
-  const { type, report, response, host, stage, tls, plain, ms } = entry
+  const { type, report, response, host, address, stage, tls, plain, ms } = entry
   if (type === 'email.bounced' && report != null) {
     return [host == null ? 'by a report' : `by a report of ${host}`]
   }
@@ -246,7 +246,11 @@ function transaction (entry: TimelineEntry): Array<string | null> {
   // Before EHLO there is no TLS to speak of.
   const isUnknown = tls === undefined || (tls === null && stage === 'connect')
   return [
-    host == null ? null : `${host}${stage === undefined ? '' : ` at ${stage}`}`,
+    host == null ? null : [
+      host,
+      ...(address === undefined ? [] : [`[${address}]`]),
+      ...(stage === undefined ? [] : [`at ${stage}`])
+    ].join(' '),
     isUnknown ? null : tls === null ? noTls(plain) : `${tls.version}${tls.verified ? '' : ', not verified'}`,
     ms === undefined ? null : durationText(ms)
   ]

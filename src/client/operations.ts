@@ -112,8 +112,8 @@ export interface Operations {
   /** Send a test event to a webhook endpoint. Sends a made-up event, with `data.test` true, signed and retried like
    *  any other. Scope: `webhooks:write`. */
   testWebhook: { takes: [id: string, body?: TestWebhookRequest], answer: TestWebhookAnswer }
-  /** List the deliveries of a webhook endpoint. Newest first, for 30 days. All given filters must hold. Scope:
-   *  `webhooks:read`. */
+  /** List the deliveries of a webhook endpoint. Newest first, for 30 days, also of an endpoint that was deleted. All
+   *  given filters must hold. Scope: `webhooks:read`. */
   listDeliveries: { takes: [id: string, query?: ListDeliveriesQuery], answer: ListDeliveriesAnswer }
   /** Get a delivery with its requests and their answers. Scope: `webhooks:read`. */
   getDelivery: { takes: [id: string], answer: Delivery }

@@ -230,6 +230,8 @@ export interface Delivery {
   state: 'pending' | 'retrying' | 'delivered' | 'failed'
   /** Why it failed without another request. */
   reason: string | null
+  /** Of a delivery that waits for its first request: its endpoint is paused, failing, or busy. */
+  waits_for: 'paused' | 'failing' | 'busy' | null
   events: Array<{
     id: string
     type:
@@ -437,7 +439,7 @@ export interface EmailBouncedEvent {
     sequence: number
     /** What the content was made from. */
     template_id: string | null
-    /** A made-up event that was asked for. */
+    /** Of mail sent with a test key, or a made-up event that was asked for. */
     test?: true
     /** A server's words, its reply or what a bounce mail quotes, wherever there are any. */
     smtp_response?: string
@@ -482,7 +484,7 @@ export interface EmailClickedEvent {
     sequence: number
     /** What the content was made from. */
     template_id: string | null
-    /** A made-up event that was asked for. */
+    /** Of mail sent with a test key, or a made-up event that was asked for. */
     test?: true
     click: {
       /** Where the link leads. */
@@ -515,7 +517,7 @@ export interface EmailComplainedEvent {
     sequence: number
     /** What the content was made from. */
     template_id: string | null
-    /** A made-up event that was asked for. */
+    /** Of mail sent with a test key, or a made-up event that was asked for. */
     test?: true
     complaint: {
       /** As RFC 5965 names it: `abuse`, `fraud`, … */
@@ -563,7 +565,7 @@ export interface EmailDeliveredEvent {
     sequence: number
     /** What the content was made from. */
     template_id: string | null
-    /** A made-up event that was asked for. */
+    /** Of mail sent with a test key, or a made-up event that was asked for. */
     test?: true
     /** The words of the server that took it. */
     smtp_response: string
@@ -594,7 +596,7 @@ export interface EmailOpenedEvent {
     sequence: number
     /** What the content was made from. */
     template_id: string | null
-    /** A made-up event that was asked for. */
+    /** Of mail sent with a test key, or a made-up event that was asked for. */
     test?: true
     /** By a program, as far as can be told: a proxy, a scanner, a prefetch. */
     machine: boolean
@@ -623,7 +625,7 @@ export interface EmailUnsubscribedEvent {
     sequence: number
     /** What the content was made from. */
     template_id: string | null
-    /** A made-up event that was asked for. */
+    /** Of mail sent with a test key, or a made-up event that was asked for. */
     test?: true
   }
 }
@@ -701,6 +703,8 @@ export interface ListDeliveriesAnswer {
     state: 'pending' | 'retrying' | 'delivered' | 'failed'
     /** Why it failed without another request. */
     reason: string | null
+    /** Of a delivery that waits for its first request: its endpoint is paused, failing, or busy. */
+    waits_for: 'paused' | 'failing' | 'busy' | null
     events: Array<{
       id: string
       type:
@@ -1450,6 +1454,7 @@ export interface ListDeliveriesQuery {
   /** The `next_cursor` of the page before. */
   cursor?: string
   state?: 'pending' | 'retrying' | 'delivered' | 'failed'
+  error_kind?: 'timeout' | 'dns' | 'connect' | 'tls' | 'reset' | 'protocol' | 'refused' | 'unsigned' | 'other'
   event_id?: string
   email_id?: string
   /** Requested then or later. */

@@ -24,17 +24,22 @@ t.test('4.1.1 a from on a domain not linked to the key is 403', async t => {
   t.equal(
     foreign.headers.get('www-authenticate'),
     'Bearer error="insufficient_scope", error_description="from must be on a domain that is linked to the key: ' +
-      'elsewhere.example is not."',
-    'why stands in a header (RFC 6750): the body is given'
+      'elsewhere.example is not. Add the domain: npx jetpost domains add elsewhere.example, or POST /api/domains."',
+    'why, and what to do, stand in a header (RFC 6750): the body is given'
   )
   t.equal((await app.send({ from: 'a@sub.shop.example' })).status, 403, 'a subdomain is another domain')
+  const elsewhere = await app.send({ from: 'a@shop.example' }, await app.newAccountKey())
+  t.equal(elsewhere.status, 403, "another account's")
+  t.match(elsewhere.headers.get('www-authenticate'), / domains add shop\.example --account acc_\w+, or POST /)
 })
 
 t.test('4.1.1 a key linked to several domains sends from each of them and from no other', async t => {
   const key = await app.newKey({ scopes: ['emails:send'], domains: ['shop.example', 'news.example'] })
   t.equal((await app.send({ from: 'a@shop.example' }, key.secret)).status, 202)
   t.equal((await app.send({ from: 'a@NEWS.example' }, key.secret)).status, 202)
-  t.equal((await app.send({ from: FROM }, key.secret)).status, 403)
+  const other = await app.send({ from: FROM }, key.secret)
+  t.equal(other.status, 403)
+  t.match(other.headers.get('www-authenticate'), `is not. Link it: PATCH /api/keys/${key.id} with domains."`)
 })
 
 t.test('4.1.2 a scope that does not allow sending is 403', async t => {

@@ -139,6 +139,27 @@ t.test('an email is sent, read, listed over pages, and its message shown', async
   t.match(await errorOf(jetpost.emails.raw(ids[0]!, 7)), { status: 422, details: [{ field: 'recipient' }] })
 })
 
+t.test('lists of emails take several values of status and tag: one of each must hold', async t => {
+  const [first, second] = [
+    await jetpost.emails.send({ ...mail, tags: ['several-a'] }),
+    await jetpost.emails.send({
+      ...mail,
+      tags: ['several-b'],
+      scheduled_at: new Date(Date.now() + 3_600_000).toISOString()
+    })
+  ]
+  await app.settled(first.id, 'delivered')
+  const tag = ['several-a', 'several-b']
+  const ids = async (query: Parameters<typeof jetpost.emails.page>[0]) =>
+    (await jetpost.emails.page(query)).data.map(({ id }) => id)
+  t.strictSame(await ids({ tag }), [second.id, first.id])
+  t.strictSame(await ids({ tag, status: ['delivered', 'scheduled'] }), [second.id, first.id])
+  t.strictSame(await ids({ tag, status: ['bounced', 'scheduled'] }), [second.id])
+  t.strictSame(await ids({ tag: ['several-a'], status: ['scheduled', 'bounced'] }), [])
+  const { body } = await app.request('GET', '/api/emails?status=delivered&tag=several-a&status=failed&tag=several-b')
+  t.strictSame(body.data.map(({ id }: { id: string }) => id), [first.id])
+})
+
 t.test('a batch is answered in its order, with the errors of those that have some', async t => {
   const both = await jetpost.emails.sendBatch([mail, { ...mail, to: 'grace@example.com' }])
   t.strictSame(

@@ -3,7 +3,8 @@ import { startTestApp } from '../support/app.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { until } from '../support/wait.ts'
 
-const app = await startTestApp(t)
+let passedMs = 0
+const app = await startTestApp(t, { clock: { nowMs: () => Date.now() + passedMs } })
 const sink = await startHookSink()
 t.teardown(() => sink.stop())
 
@@ -44,6 +45,10 @@ t.test('the deliveries of an endpoint are listed, filtered and paged; one has it
     replay_id: null
   })
   t.strictSame(await statesOf(good, `?event_id=${one.events[0].id}`), ['delivered'])
+  const away = (await ask('POST', '/webhooks', { url: 'http://127.0.0.1:9/', events: ['email.clicked'] })).body.id
+  await ask('POST', `/webhooks/${away}/test`)
+  await until(async () => (await statesOf(away, '?error_kind=connect')).length === 1)
+  t.strictSame(await statesOf(away, '?error_kind=timeout'), [])
   t.strictSame(await statesOf(good, `?created_before=${hoursAgo(1)}`), [])
   t.equal((await statesOf(good, `?created_after=${hoursAgo(1)}`)).length, 3)
 
@@ -56,14 +61,31 @@ t.test('the deliveries of an endpoint are listed, filtered and paged; one has it
     headers: { 'X-Service-Signature': /^sha256=/ }
   }])
   t.equal(body, got('/good').map(request => request.body.toString()).find(text => text.includes(one.events[0].id)))
-  const faults = await ask('GET', `/webhooks/${good}/deliveries?state=sent&event_id=x&created_after=now&limit=0&x=1`)
+  const wrong = 'state=sent&error_kind=x&event_id=x&created_after=now&limit=0&x=1'
+  const faults = await ask('GET', `/webhooks/${good}/deliveries?${wrong}`)
   t.strictSame(faults.body.details.map(({ field }: { field: string }) => field).sort(), [
     'created_after',
+    'error_kind',
     'event_id',
     'limit',
     'state',
     'x'
   ])
+})
+
+t.test('what a deleted endpoint was sent is listed for as long as it is kept', async t => {
+  sink.answers(() => ({ status: 200 }))
+  const id = await hook('/deleted')
+  const { body: test } = await ask('POST', `/webhooks/${id}/test`)
+  await until(async () => (await statesOf(id, '?state=delivered')).length === 1)
+  t.equal((await ask('DELETE', `/webhooks/${id}`)).status, 204)
+  t.match((await ask('GET', `/webhooks/${id}/deliveries`)).body, { data: [{ id: test.delivery_id, webhook_id: id }] })
+  t.strictSame(await statesOf(id, '?state=failed'), [], 'a filter that nothing passes is no 404')
+  const stranger = await app.newAccountKey()
+  t.equal((await ask('GET', `/webhooks/${id}/deliveries`, undefined, stranger)).status, 404)
+  for (const none of ['wh_none', '%00', 'wh_%00']) {
+    t.equal((await ask('GET', `/webhooks/${none}/deliveries`)).status, 404, none)
+  }
 })
 
 t.test('one delivery is sent again: the same id, the same bytes', async t => {
@@ -147,4 +169,18 @@ t.test('what a disabled endpoint, another account or a lesser key asks is refuse
     t.match(await ask('POST', path, span), { status: 409, body: { code: 'webhook_disabled' } }, path)
   }
   t.match(await ask('POST', `/deliveries/${test.delivery_id}/replay`), { body: { code: 'webhook_disabled' } })
+})
+
+t.test('a delivery without a request says what it waits for, once it has waited for half a minute', async t => {
+  sink.answers(() => ({ status: 200 }))
+  const id = await hook('/paused')
+  await ask('PATCH', `/webhooks/${id}`, { paused: true })
+  await app.send()
+  const list = async () => (await ask('GET', `/webhooks/${id}/deliveries`)).body.data
+  await until(async () => (await list()).length === 1)
+  const [delivery] = await list()
+  t.match(delivery, { state: 'pending', attempts: 0, waits_for: null })
+  passedMs += 31_000
+  t.match(await list(), [{ state: 'pending', attempts: 0, waits_for: 'paused' }])
+  t.match((await ask('GET', `/deliveries/${delivery.id}`)).body, { waits_for: 'paused', requests: [] })
 })

@@ -118,6 +118,8 @@ t.test('what is wrong with an email stands at its field, with what was typed', a
   const broken = await me.post('/dashboard/emails/new', { ...filled, variables: '{name}' })
   t.equal(broken.status, 422)
   t.match(broken.html, 'id="field-variables-fault"')
+  const foreign = await me.post('/dashboard/emails/new', { ...filled, from: 'ada@own.example', variables: '' })
+  t.match(foreign.html, /id="field-from-fault">[^<]*Add the domain under Domains, or link it to the key under Keys\.</)
   const { to } = await me.post('/dashboard/emails/new', { ...filled, variables: '{"name": "Ada"}' })
   t.match((await me.get(to!)).html, '<h1>Hello Ada</h1>')
 })
@@ -438,6 +440,16 @@ t.test('every fact of a timeline has its text', async t => {
     }),
     /<code>250<.*TLSv1\.3, AES, certificate not verified · 1\.2 s to the reply/s
   )
+  const plain = { type: 'email.delivered', host: 'mx.example.net', address: '192.0.2.1', response: '250 ok', tls: null }
+  for (
+    const [why, words] of [
+      ['not_offered', ', which the server does not offer'],
+      ['refused', ', which the server refused'],
+      ['broken', ', which failed with this server'],
+      ['policy', ', which SMTP_URL turns off'],
+      [undefined, '']
+    ]
+  ) t.match(told({ ...plain, plain: why }), new RegExp(`192\\.0\\.2\\.1 · without TLS${words}<`))
   const [recipient] = email.recipients
   const overdue = {
     ...email,

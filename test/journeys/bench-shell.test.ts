@@ -36,6 +36,14 @@ t.test('who may not send is told what to look at', async t => {
   t.match(err, /\/docs#\/Emails\/sendEmail\n$/)
 })
 
+t.test('who sends from a domain that the account does not have is told how to add it', async t => {
+  const args = ['send', '--from', 'a@own.example', '--to', 'b@example.com', '--subject', 's', '--text', 't']
+  t.match(await here(args), {
+    code: 1,
+    err: /: own\.example is not\. Add the domain: npx jetpost domains add own\.example, or POST \/api\/domains\./
+  })
+})
+
 t.test('jetpost bench sends to the sandbox, and says how many were accepted and delivered', async t => {
   const { code, out, err } = await here(['bench', '--seconds', '1', '--in-flight', '4', '--json'])
   t.equal(code, 0, err)

@@ -415,7 +415,7 @@ t.test('jetpost trace tells who clicked what, and how what came back came', asyn
   t.match(lineWith('email.clicked'), / {2}https:\/\/shop\.example\/\?a=1 {2}by a machine$/)
   t.match(
     lineWith('email.delivered'),
-    / {2}attempt 1 {2}250 .* {2}127\.0\.0\.1 {2}no TLS \(not offered\) {2}[\d.]+ m?s$/
+    / {2}attempt 1 {2}250 .* {2}127\.0\.0\.1 \[127\.0\.0\.1\] {2}no TLS \(not offered\) {2}[\d.]+ m?s$/
   )
   t.match(lineWith('email.complained'), / {2}abuse$/)
   t.match(lineWith('email.bounced'), / {2}userunknown {2}by a report of mailbox\.example\.net$/)
@@ -438,7 +438,14 @@ t.test('jetpost trace tells of a transaction only where there was one', async t 
   const facts = [
     deferred({ ...nowhere, stage: 'connect', host: null, error: 'no way there' }),
     deferred({ ...nowhere, stage: 'connect', host: 'mx.example.net', error: 'connect ECONNREFUSED' }),
-    deferred({ ...nowhere, stage: 'mail', host: 'mx.example.net', error: 'the line broke' }),
+    deferred({
+      ...nowhere,
+      stage: 'mail',
+      host: 'mx.example.net',
+      address: '192.0.2.1',
+      plain: 'refused',
+      error: 'the line broke'
+    }),
     unsubscribed({ email: id, to: 'lost@example.com' })
   ]
   for (const fact of facts) await factLog.append([{ fact: { ...fact, account: FIRST_ACCOUNT } }])
@@ -450,7 +457,7 @@ t.test('jetpost trace tells of a transaction only where there was one', async t 
     [
       'attempt 1 | no way there | networkerror',
       'attempt 1 | connect ECONNREFUSED | networkerror | mx.example.net at connect | 7 ms',
-      'attempt 1 | the line broke | networkerror | mx.example.net at mail | no TLS | 7 ms',
+      'attempt 1 | the line broke | networkerror | mx.example.net [192.0.2.1] at mail | no TLS (refused) | 7 ms',
       'one-click'
     ]
   )

@@ -17,10 +17,10 @@ const folder = mkdtempSync(join(tmpdir(), 'jetpost-doctor-'))
 t.teardown(() => rmSync(folder, { recursive: true }))
 const authority = createAuthority()
 
-/** Cases side by side: settings, what is found about `smtp` or `inbound`, and in which words. */
+/** Cases side by side: settings, what one check finds, and in which words. */
 async function expect (
   t: Test,
-  name: 'smtp' | 'inbound',
+  name: 'smtp' | 'links' | 'spf' | 'inbound',
   cases: Array<[Record<string, string>, boolean | null, RegExp]>
 ): Promise<void> {
   await Promise.all(cases.map(async ([settings, ok, says]) => {
@@ -62,14 +62,22 @@ t.test('what is wrong with a relay is said without its password, and ends with 1
       async url => {
         const { code, out, err } = await jetpost(['doctor', '--json'], { JETPOST_DATA_DIR: folder, SMTP_URL: url })
         t.equal(code, 1)
-        t.match(JSON.parse(out).checks, [{ name: 'node' }, { name: 'nats' }, { name: 'postgres' }, {
-          name: 'smtp',
-          ok: false
-        }, {
-          name: 'links',
-          ok: null,
-          says: /^Mail goes out without tracking and without unsubscribe links\. .* JETPOST_PUBLIC_URL /
-        }, { name: 'inbound', ok: true }])
+        t.match(JSON.parse(out).checks, [
+          { name: 'node' },
+          { name: 'nats' },
+          { name: 'postgres' },
+          {
+            name: 'smtp',
+            ok: false
+          },
+          {
+            name: 'links',
+            ok: null,
+            says: /^Mail goes out without tracking and without unsubscribe links\. .* JETPOST_PUBLIC_URL /
+          },
+          { name: 'spf', ok: true },
+          { name: 'inbound', ok: true }
+        ])
         t.notMatch(out + err, 'hunter2')
       }
     )
@@ -123,6 +131,30 @@ t.test('direct mode: a PTR that names another host is shown', async t => {
     false,
     /^JETPOST_HOSTNAME mail\.example is 192\.0\.2\.9, whose PTR is host9\.provider\.example$/
   ]])
+})
+
+t.test('links by http, domains that nobody has verified, and the SPF of the return path are looked at', async t => {
+  const url = (scheme: string) => ({ JETPOST_PUBLIC_URL: `${scheme}://post.example` })
+  const relay = { SMTP_URL: 'smtp://127.0.0.1:1' }
+  await expect(t, 'links', [
+    [{ ...relay, ...url('https') }, true, /^https:\/\/post\.example$/],
+    [{ ...relay, ...url('http') }, null, /^Unsubscribe links are http\. .* to an https URL\.$/],
+    [{ SMTP_URL: 'direct:', ...url('https') }, null, /^Domains send without being verified\. /]
+  ])
+  dns.txt('one.example', 'another=1', 'v=spf1 a:mail.example -all')
+  dns.txt('two.example', 'v=spf1 -all', 'v=spf1 mx -all')
+  dns.mx('no-spf.example', [10, 'mail.example'])
+  dns.fails('lost-spf.example', 'SERVFAIL')
+  const from = (JETPOST_BOUNCE_DOMAIN: string) => ({ ...relay, JETPOST_BOUNCE_DOMAIN })
+  await expect(t, 'spf', [
+    [{ JETPOST_BOUNCE_DOMAIN: 'no-spf.example' }, true, /^for the mail catcher$/],
+    [relay, true, /^JETPOST_BOUNCE_DOMAIN is unset: /],
+    [from('one.example'), true, /^one\.example has v=spf1 a:mail\.example -all$/],
+    [{ ...from('one.example'), SMTP_URL: 'direct:' }, true, /^one\.example has /],
+    [from('two.example'), false, /^JETPOST_BOUNCE_DOMAIN two\.example must have one SPF record only: /],
+    [from('no-spf.example'), false, /^JETPOST_BOUNCE_DOMAIN no-spf\.example has no SPF record: publish one /],
+    [from('lost-spf.example'), null, /^the SPF record of JETPOST_BOUNCE_DOMAIN lost-spf\.example is unknown: DNS /]
+  ])
 })
 
 t.test('what comes back needs a certificate that is one, a bounce domain and its MX', async t => {

@@ -78,9 +78,9 @@ t.test('what is done is ok, and what is not says what must be', async t => {
     JETPOST_ALERT_TO: 'ops@example.net',
     JETPOST_ALERT_FROM: 'alerts@shop.example'
   }
-  const examine = async (changes: Record<string, string> = {}, ca = authority.ca) => {
+  const examine = async (changes: Record<string, string> = {}, ca = authority.ca, nowMs = Date.now()) => {
     const all = { ...env, ...changes }
-    return await examineProduction({ config: readConfig(all), env: all, service: null, missing: [] }, ca)
+    return await examineProduction({ config: readConfig(all), env: all, service: null, missing: [] }, { ca, nowMs })
   }
   const expect = async (name: string, ok: boolean, says: RegExp, changes?: Record<string, string>, ca?: string) => {
     const steps = await examine(changes, ca)
@@ -98,10 +98,16 @@ t.test('what is done is ok, and what is not says what must be', async t => {
   }
   t.match(await app.request('POST', `/api/domains/${domain.id}/verify`), { body: { status: 'verified' } })
   await expect('backups', false, /^Run npx jetpost backup <folder> every night\. There is no backup yet\.$/)
+  await expect('bounce domain', false, /^JETPOST_BOUNCE_DOMAIN bounces\.example has no SPF record: publish one /)
+  dns.txt('bounces.example', 'v=spf1 a:mail.example -all')
   const backup = await jetpostHere(['backup', join(folder, 'one')], env)
   t.equal(backup.code, 0, backup.err)
 
   t.strictSame((await examine()).filter(({ ok }) => !ok), [], 'nothing is left to do')
+  const inThreeDays = await examine({}, authority.ca, Date.now() + 3 * 86_400_000)
+  const [old, ...others] = inThreeDays.filter(({ ok }) => !ok)
+  t.match(old, { name: 'backups', says: /^Run npx jetpost backup <folder> .* The last backup is of 2.*Z\.$/ })
+  t.strictSame(others, [])
   await expect('public URL', false, /^Set JETPOST_PUBLIC_URL /, { JETPOST_PUBLIC_URL: 'http://localhost:8080' })
   await expect('public URL', false, /something else answers there \(404\)\.$/, {
     JETPOST_PUBLIC_URL: `https://mail.example:${port}/elsewhere`
@@ -110,6 +116,11 @@ t.test('what is done is ok, and what is not says what must be', async t => {
   await expect('proxy and TLS', false, /must answer with a valid certificate\.$/, {}, createAuthority().ca)
   await expect('mail out', false, /^Set SMTP_URL to your relay/, { SMTP_URL: '' })
   await expect('mail out', false, /ECONNREFUSED/, { SMTP_URL: 'smtp://127.0.0.1:1' })
+  dns.ptr('1.0.0.127.in-addr.arpa', 'mail.example')
+  const direct = { SMTP_URL: 'direct:', JETPOST_HOSTNAME: 'mail.example', JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false' }
+  await expect('mail out', true, /whose PTR is mail\.example$/, direct)
+  await app.request('POST', '/api/domains', { body: { name: 'unverified.example' } })
+  await expect('mail out', false, /^1 domain sends without being verified\. /, direct)
   await expect('bounce domain', false, /^Set JETPOST_INBOUND_PORT: without,/, { JETPOST_INBOUND_PORT: '' })
   await expect('bounce domain', false, /has no MX record/, { JETPOST_BOUNCE_DOMAIN: 'none.example' })
   await expect('alerts', false, /^Set JETPOST_ALERT_TO /, { JETPOST_ALERT_TO: '', JETPOST_ALERT_FROM: '' })

@@ -247,6 +247,7 @@ t.test('doctor names settings and checks, and no secret', async t => {
     ['projections', true],
     ['smtp', true],
     ['links', null],
+    ['spf', true],
     ['inbound', true]
   ])
   for (const secret of [API_KEY, 'hunter2', env.JETPOST_SECRET, new URL(natsUrl).password]) t.notMatch(out, secret)

@@ -91,9 +91,9 @@ async function install (t: Test, { file, prepare }: Recipe): Promise<[string, ..
   return await prepare(folder, path)
 }
 
-/** Without a secret, or with an empty one beside another, everybody could sign. */
+/** Without a secret, with its first letters alone, or with an empty one beside another, everybody could sign. */
 async function refusesEmptySecrets (t: Test, [command, ...args]: [string, ...string[]]): Promise<void> {
-  for (const secret of ['', `whsec_${Buffer.alloc(32, 7).toString('base64')},`]) {
+  for (const secret of ['', 'whsec_', `whsec_${Buffer.alloc(32, 7).toString('base64')},`]) {
     const env = { ...process.env, PORT: '0', JETPOST_WEBHOOK_SECRET: secret }
     const ended = promisify(execFile)(command, args, { env, timeout: 30_000 })
     await t.rejects(ended, { message: /JETPOST_WEBHOOK_SECRET must be/ }, `with '${secret}'`)

@@ -95,6 +95,13 @@ t.test('without a return path host bounces go to the sender, and nothing names a
   t.equal(header('CFBL-Address'), null)
 })
 
+t.test('an address beyond ASCII in the envelope or in From asks for SMTPUTF8, another recipient does not', async t => {
+  const from = { address: 'jürgen@example.com', name: null }
+  t.equal(read({ from }).utf8, true, 'the return path is another address, and From has it still')
+  const recipients = [REQUEST.recipients[0]!, { ...REQUEST.recipients[1]!, address: 'bøb@example.net' }]
+  t.strictSame([0, 1].map(n => read({ recipients }, {}, {}, n).utf8), [false, true])
+})
+
 t.test('what the sender turned off stays out', async t => {
   const plain = read({ track: { opens: false, clicks: false }, unsubscribe: false })
   t.equal(plain.html, HTML.replace('%unsubscribe_url%', ''), 'not a byte changed')

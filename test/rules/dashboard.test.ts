@@ -1,10 +1,12 @@
 import t from 'tap'
 import { NOTHING } from '#projections/counts.ts'
+import type { DeliverySummary } from '#projections/deliveries/queries.ts'
 import { figuresOf } from '#projections/stats/records.ts'
 import { BOUNCES, COMPLAINTS, rateState, lagState } from '#src/operations/thresholds.ts'
 import type { Concern } from '#src/servers/dashboard/pages/concerns.ts'
 import { zonesOf } from '#src/servers/dashboard/pages/domain-records.ts'
 import { shown } from '#src/servers/dashboard/pages/overview-concerns.ts'
+import { deliveryBadge } from '#src/servers/dashboard/pages/webhook-format.ts'
 import { PERIODS, stretchOf, figuresOfPeriod } from '#src/servers/dashboard/pages/overview-figures.ts'
 
 const HOUR_MS = 3_600_000
@@ -101,4 +103,27 @@ t.test('points of a chart stay where they are while time passes', async t => {
   t.strictSame([week[0], week.at(-1)], ['2026-11-15T18:00:00.000Z', '2026-11-22T12:00:00.000Z'])
   t.strictSame(startsAt('7d', '2026-11-22T18:00:00Z').slice(0, -1), week.slice(1))
   t.strictSame(startsAt('12m', '2026-11-22T18:00:00Z').at(0), '2025-12-01T00:00:00.000Z')
+})
+
+t.test('what an untried delivery waits for is said after half a minute, and why one failed untried', async t => {
+  const nowMs = Date.parse('2026-11-22T12:00:00.000Z')
+  const fails = { paused: false, failingSince: '2026-11-22T11:00:00.000Z' }
+  const hint = (
+    webhook: Parameters<typeof deliveryBadge>[1],
+    { ageS = 31, state = 'pending', reason = null }: {
+      ageS?: number
+      state?: DeliverySummary['state']
+      reason?: DeliverySummary['reason']
+    } = {}
+  ) =>
+    /class="hint">([^<]*)</.exec(
+      deliveryBadge({ state, reason, requested_at: new Date(nowMs - ageS * 1000) }, webhook, nowMs).text
+    )?.[1] ?? null
+  t.equal(hint(fails), 'waiting: endpoint down')
+  t.equal(hint({ ...fails, failingSince: null }), 'waiting: endpoint busy or down', 'it is too early to say which')
+  t.equal(hint({ ...fails, paused: true }), 'waiting: endpoint paused')
+  t.equal(hint(fails, { ageS: 29 }), null, 'it may be tried at any moment')
+  t.equal(hint(fails, { state: 'retrying' }), null, 'it was tried, and shows when it is again')
+  t.equal(hint(fails, { state: 'failed', reason: 'expired' }), 'the time for retries is over')
+  t.equal(hint(null), null, 'an endpoint that is deleted is waited for no more')
 })

@@ -1,8 +1,10 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
+import type { TObject } from '@sinclair/typebox'
 import GithubSlugger from 'github-slugger'
 import { lexer, walkTokens, type Token } from 'marked'
 import t from 'tap'
+import { AnyEvent } from '#src/servers/api/openapi-webhooks.ts'
 import { PAGE, settingsPage } from '../support/settings-page.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -102,6 +104,19 @@ function wideLines ({ path, text }: Page): string[] {
 
 t.test('docs/settings.md has the settings as they are', async t => {
   t.equal(readFileSync(PAGE, 'utf8'), settingsPage(), '`npm run docs` writes it')
+})
+
+t.test('docs/webhooks.md has every key of an event', async t => {
+  const keysOf = ({ properties }: TObject, within = ''): string[] =>
+    Object.entries(properties).flatMap(([name, schema]) =>
+      schema.type === 'object' && schema.properties !== undefined
+        ? keysOf(schema as TObject, `${name}.`)
+        : [within + name]
+    )
+  const keys = new Set(AnyEvent.anyOf.flatMap(({ properties: { data } }) => keysOf(data)))
+  t.ok(keys.has('bounce.reason') && keys.has('complaint.type') && keys.has('test'), [...keys].join())
+  const { text } = pages.get('docs/webhooks.md')!
+  t.strictSame([...keys].filter(key => !text.includes(`\`${key}\``)), [])
 })
 
 t.test('docs/operating.md has every metric', async t => {

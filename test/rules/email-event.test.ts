@@ -1,6 +1,7 @@
 import t from 'tap'
 import { eventBody, eventOf } from '#streams/email/event.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
+import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { PLAIN } from '../support/facts.ts'
 
 const REQUEST: EmailRequested['data'] = {
@@ -19,11 +20,9 @@ const REQUEST: EmailRequested['data'] = {
 }
 const TRANSACTION = { attempt: 1, host: 'mx', tls: null, via: 'relay' as const, ms: 1 }
 
-function bodyOf (event: ReturnType<typeof eventOf>): Record<string, any> {
+function bodyOf (event: ReturnType<typeof eventOf>, request = REQUEST): Record<string, any> {
   const recipient = { to: 'ada@example.net', messageId: '<em_1.0@example.com>', sequence: 2 }
-  return JSON.parse(
-    eventBody({ id: 'ev_1', createdAt: '2026-11-21T10:00:00.000Z', ...event!, request: REQUEST, recipient })
-  )
+  return JSON.parse(eventBody({ id: 'ev_1', createdAt: '2026-11-21T10:00:00.000Z', ...event!, request, recipient }))
 }
 
 t.test('spec 6.2: a delivered event', async t => {
@@ -127,6 +126,14 @@ t.test('what a report says are the words of a server; that a relay has tried for
       bounce: { type: 'soft', class: 'expired', enhanced_code: '4.4.7', final: true, reason: null }
     }
   })
+})
+
+t.test('of mail sent with a test key every type of event is marked', async t => {
+  for (const type of EVENT_TYPES) {
+    const [live, test] = [false, true].map(test => bodyOf({ type, extra: {} }, { ...REQUEST, test }))
+    t.equal('test' in live!.data, false, type)
+    t.strictSame(test!.data, { ...live!.data, test: true }, type)
+  }
 })
 
 t.test('claims and doubts are no events', async t => {

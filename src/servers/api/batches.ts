@@ -9,7 +9,7 @@ import { newRenderBudget } from '#src/content/mustache.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
 import { answerOf, contextOf, faultsOfRefusal, SendAnswer, sendingDomains } from './emails.ts'
-import { forbidden, HttpProblem, invalid, ProblemBody } from './errors.ts'
+import { HttpProblem, invalid, ProblemBody } from './errors.ts'
 import { compileValidator } from './faults.ts'
 import { isRepeat, replay, type Acceptance, type Acceptor } from './idempotency.ts'
 import { MUST_BE_OBJECT } from './params.ts'
@@ -99,7 +99,7 @@ async function linkAll (
   return results.map(draft => {
     if (draft instanceof HttpProblem) return draft
     const domain = found.get(draft)!
-    return domain instanceof Refusal ? forbidden(domain.message) : { draft, domain }
+    return domain instanceof HttpProblem ? domain : { draft, domain }
   })
 }
 

@@ -9,7 +9,8 @@ import {
   type DeliveryFilters,
   type DeliverySummary
 } from '#projections/deliveries/queries.ts'
-import { AnyName, Nullable, type FieldFault } from '#streams/define.ts'
+import { AnyName, Nullable, Refusal, type FieldFault } from '#streams/define.ts'
+import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { readBody } from '#src/actions/delivery-body.ts'
 import { findDelivery } from '#src/actions/delivery-view.ts'
@@ -17,6 +18,7 @@ import { replayDelivery } from '#src/actions/replay.ts'
 import type { Services } from '#src/actions/services.ts'
 import { ownWebhook } from '#src/actions/webhook.ts'
 import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
+import { DELIVERY_WAITS, waitOf } from '#src/operations/delivery-wait.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { FaultList, notFound } from './errors.ts'
@@ -39,6 +41,9 @@ const summary = {
   webhook_id: Type.String(),
   state: words(DELIVERY_STATES),
   reason: Nullable(Type.String({ description: 'Why it failed without another request.' })),
+  waits_for: Type.Union([...DELIVERY_WAITS.map(wait => Type.Literal(wait)), Type.Null()], {
+    description: 'Of a delivery that waits for its first request: its endpoint is paused, failing, or busy.'
+  }),
   events: Type.Array(Type.Object({ id: Type.String(), type: words(EVENT_TYPES), email_id: Type.String() })),
   batch: Type.Boolean(),
   test: Type.Boolean(),
@@ -56,6 +61,7 @@ const SUMMARY = {
   webhook_id: 'wh_01m7ysd3m7q1t5w9y2a6c0e4gj',
   state: 'failed',
   reason: null,
+  waits_for: null,
   events: [{ id: 'ev_01m7ysf2k8q3w5r7t9y1z3x5c7', type: 'email.delivered', email_id: 'em_01m7ysevjmwmdcr41jq5rymhkp' }],
   batch: false,
   test: false,
@@ -104,6 +110,7 @@ const DeliveryRecord = Type.Object({
 const ListQueryOf = Type.Object({
   ...ListQuery.properties,
   state: Type.Optional(words(DELIVERY_STATES)),
+  error_kind: Type.Optional(words(ERROR_KINDS)),
   event_id: Type.Optional(Type.String({ pattern: '^ev_[0-9a-z]{1,64}$', must: 'be the id of an event' })),
   email_id: Type.Optional(Type.String({ pattern: '^em_[0-9a-z]{1,64}$', must: 'be the id of an email' })),
   created_after: Type.Optional(timeText('Requested then or later.')),
@@ -128,7 +135,7 @@ function listRoute (app: Api, services: Services, reads: Reads): void {
     schema: {
       operationId: 'listDeliveries',
       summary: 'List the deliveries of a webhook endpoint',
-      description: 'Newest first, for 30 days. All given filters must hold.',
+      description: 'Newest first, for 30 days, also of an endpoint that was deleted. All given filters must hold.',
       tags: TAGS,
       params: IdParams,
       querystring: ListQueryOf,
@@ -139,13 +146,20 @@ function listRoute (app: Api, services: Services, reads: Reads): void {
     const { filters, faults } = filtersIn(request)
     const { limit, before: cursor } = readPage(request, parsePlace, faults)
     await seeAllWrites(services)
-    const webhook = granted(ownWebhook(services, askerOf(request), request.params.id)).id
-    const { account } = request.key!
-    const query = listDeliveries({ account, filters: { ...filters, webhook }, limit, cursor })
-    const page = await answerFrom(reads, deliveries, query)
-    return { ...page, data: page.data.map(describe) }
+    const { id: webhook } = request.params
+    const list = async (asked: Omit<DeliveryQuestion, 'account'>) =>
+      await answerFrom(reads, deliveries, listDeliveries({ account: request.key!.account, ...asked }))
+    const known = ownWebhook(services, askerOf(request), webhook)
+    // The log outlives its endpoint.
+    const isThere = !(known instanceof Refusal) ||
+      (isWebhookId(webhook) && (await list({ filters: { webhook }, limit: 1, cursor: null })).data.length > 0)
+    if (!isThere) throw notFound()
+    const page = await list({ filters: { ...filters, webhook }, limit, cursor })
+    return { ...page, data: page.data.map(delivery => describe(delivery, services)) }
   })
 }
+
+type DeliveryQuestion = Parameters<typeof listDeliveries>[0]
 
 /** The filters of a query, and the faults of meaning where the schema has found none. */
 function filtersIn (request: FastifyRequest): { filters: DeliveryFilters, faults: FieldFault[] } {
@@ -161,6 +175,7 @@ function filtersIn (request: FastifyRequest): { filters: DeliveryFilters, faults
   }
   const filters = {
     state: query.state,
+    errorKind: query.error_kind,
     event: query.event_id,
     email: query.email_id,
     since: time('created_after'),
@@ -185,7 +200,7 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
     if (found === null) throw notFound()
     const seq = await findDelivery(reads.pool)(account, id)
     const body = seq === null ? null : await readBody(services.factLog.bus, seq)
-    return { ...describe(found), requests: found.tries.map(describeAttempt), body }
+    return { ...describe(found, services), requests: found.tries.map(describeAttempt), body }
   })
 
   app.post('/deliveries/:id/replay', {
@@ -210,11 +225,18 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
   })
 }
 
+function isWebhookId (id: string): boolean {
+  return /^wh_[0-9a-z]{1,64}$/.test(id)
+}
+
 function isDeliveryId (id: string): boolean {
   return /^whd_[0-9a-z]{1,64}$/.test(id)
 }
 
-function describe (delivery: DeliverySummary): Static<typeof Summary> {
+function describe (
+  delivery: DeliverySummary,
+  { directory, factLog: { clock } }: Pick<Services, 'directory' | 'factLog'>
+): Static<typeof Summary> {
   const { id, webhook, state, reason, events, batch, test, replay, attempts, last } = delivery
   const at = (time: Date | null) => time?.toISOString() ?? null
   return {
@@ -222,6 +244,7 @@ function describe (delivery: DeliverySummary): Static<typeof Summary> {
     webhook_id: webhook,
     state,
     reason,
+    waits_for: waitOf(delivery, directory.now.webhooks.get(webhook) ?? null, clock.nowMs()),
     events: events.map(event => ({ id: event.id, type: event.type, email_id: event.email })),
     batch,
     test,

@@ -1,14 +1,16 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
+import { domainOf } from '#streams/address.ts'
 import { Refusal, type FieldFault } from '#streams/define.ts'
-import type { DomainEntry } from '#streams/directory.ts'
+import type { DomainEntry, KeyEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
+import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { prepareEmail, sendingDomainOf, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
 import { InvalidVariables } from '#src/actions/template-cache.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
-import { forbidden, invalid } from './errors.ts'
+import { forbidden, HttpProblem, invalid } from './errors.ts'
 import { isRepeat, replay, type Acceptor } from './idempotency.ts'
 
 /** The answer for one accepted email. */
@@ -46,7 +48,7 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
     const draft = readDraft(request.body, schemaFaults(request), contextOf(services, request))
     if (Array.isArray(draft)) throw invalid(draft)
     const [domain] = await sendingDomains(services, request, [draft])
-    if (domain instanceof Refusal) throw forbidden(domain.message)
+    if (domain instanceof HttpProblem) throw domain
     return await acceptor.underKey(request, async claim => {
       if (isRepeat(claim)) return replay(reply, claim.earlier)
       const context = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
@@ -60,18 +62,35 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
 
 const CATCH_UP_MS = 1000
 
-/** The domain that each draft is sent from, or the refusal where it is not linked to the request's key. A domain may
- *  have been added on another node a moment ago: the directory catches up before anything is refused. */
+/** The domain that each draft is sent from, or the 403 where it is not linked to the request's key. A domain may have
+ *  been added on another node a moment ago: the directory catches up before anything is refused. */
 export async function sendingDomains (
   services: Pick<Services, 'directory'>,
   { key }: FastifyRequest,
   drafts: readonly EmailDraft[]
-): Promise<Array<DomainEntry | 'sandbox' | Refusal>> {
-  const found = () => drafts.map(draft => sendingDomainOf(services, key!, draft))
+): Promise<Array<DomainEntry | 'sandbox' | HttpProblem>> {
+  const found = () => drafts.map(draft => linkedDomain(services, key!, draft))
   const domains = found()
-  if (!domains.some(domain => domain instanceof Refusal)) return domains
+  if (!domains.some(domain => domain instanceof HttpProblem)) return domains
   await services.directory.catchUp(CATCH_UP_MS)
   return found()
+}
+
+function linkedDomain (
+  services: Pick<Services, 'directory'>,
+  key: KeyEntry,
+  draft: EmailDraft
+): DomainEntry | 'sandbox' | HttpProblem {
+  const domain = sendingDomainOf(services, key, draft)
+  if (!(domain instanceof Refusal)) return domain
+  return forbidden(`${domain.message} ${stepToLink(key, domainOf(draft.from.address))}`)
+}
+
+/** A key may send from a domain that it names, or from all, once the account has the domain. */
+function stepToLink ({ id, account, domains }: KeyEntry, name: string): string {
+  if (!domains.includes('*') && !domains.includes(name)) return `Link it: PATCH /api/keys/${id} with domains.`
+  const option = account === FIRST_ACCOUNT ? '' : ` --account ${account}`
+  return `Add the domain: npx jetpost domains add ${name}${option}, or POST /api/domains.`
 }
 
 export function contextOf (services: Services, request: FastifyRequest): DraftContext {

@@ -22,7 +22,9 @@ const shared = {
       'The number of what happened among all that happened to this recipient: events may arrive in another order.'
   }),
   template_id: Nullable(Text('What the content was made from.')),
-  test: Type.Optional(Type.Literal(true, { description: 'A made-up event that was asked for.' }))
+  test: Type.Optional(
+    Type.Literal(true, { description: 'Of mail sent with a test key, or a made-up event that was asked for.' })
+  )
 }
 
 const machine = Type.Boolean({ description: 'By a program, as far as can be told: a proxy, a scanner, a prefetch.' })

@@ -21,6 +21,9 @@ import { named } from './email-format.ts'
 import { ifAvailable } from '../if-available.ts'
 import { jsonIn } from './template-form.ts'
 
+const NOT_LINKED = 'The key you signed in with may not send from this domain. ' +
+  'Add the domain under Domains, or link it to the key under Keys.'
+
 const FIELDS = [
   'from',
   'to',
@@ -139,7 +142,7 @@ Send it again to send a second one.`
     typed,
     once,
     isForbidden
-      ? oneFault('from', 'The key you signed in with may not send from this domain.')
+      ? oneFault('from', NOT_LINKED)
       : postFaultsIn(error, 'once')
   )
 }

@@ -3,6 +3,7 @@ import type { ErrorKind } from '#streams/delivery/facts.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import type { Webhook } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
+import { waitOf, type DeliveryWait } from '#src/operations/delivery-wait.ts'
 import { badge, time } from '../parts.ts'
 
 /** The state of an endpoint in one word: disabled comes before paused. */
@@ -70,9 +71,6 @@ export function adviceFor ({ status, error_kind: kind }: LastAttempt): string | 
     : 'The receiver failed. Check its log at the time of the request.'
 }
 
-/** A delivery without an attempt waits for its endpoint. */
-const LATE_MS = 30_000
-
 const REASONS: Record<NonNullable<DeliverySummary['reason']>, string> = {
   endpoint_deleted: 'the endpoint was deleted',
   endpoint_disabled: 'the endpoint was disabled',
@@ -80,21 +78,22 @@ const REASONS: Record<NonNullable<DeliverySummary['reason']>, string> = {
   event_gone: 'the event has expired'
 }
 
+const WAITS: Record<DeliveryWait, string> = {
+  paused: 'waiting: endpoint paused',
+  failing: 'waiting: endpoint down',
+  busy: 'waiting: endpoint busy or down'
+}
+
 /** What a delivery without an attempt waits for, or why it failed without another. `webhook` null = it is deleted. */
 export function deliveryBadge (
-  { state, reason, requested_at: requested }: Pick<DeliverySummary, 'state' | 'reason' | 'requested_at'>,
+  delivery: Pick<DeliverySummary, 'state' | 'reason' | 'requested_at'>,
   webhook: Pick<WebhookEntry, 'paused' | 'failingSince'> | null,
   nowMs: number
 ): Html {
-  const isLate = nowMs - requested.getTime() > LATE_MS
-  const hint = state === 'pending' && isLate ? waitText(webhook) : reason === null ? null : REASONS[reason]
+  const { state, reason } = delivery
+  const wait = waitOf(delivery, webhook, nowMs)
+  const hint = wait !== null ? WAITS[wait] : reason === null ? null : REASONS[reason]
   return html`${badge(state)}${hint !== null && html` <span class="hint">${hint}</span>`}`
-}
-
-function waitText (webhook: Pick<WebhookEntry, 'paused' | 'failingSince'> | null): string | null {
-  if (webhook === null) return null
-  if (webhook.paused) return 'waiting: endpoint paused'
-  return webhook.failingSince === null ? 'waiting: endpoint busy or down' : 'waiting: endpoint down'
 }
 
 /** A delivery that was sent again. */
