@@ -179,7 +179,6 @@ export class Partition {
       afterSeq,
       batchMax: FACTS_MAX,
       gather: () => sleep(GATHER_MS),
-      shared: true,
       signal,
       onError: error => this.onError(error),
       onFollowing: () => {
