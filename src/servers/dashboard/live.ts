@@ -38,7 +38,8 @@ interface LiveStream {
   account: string
   isSignedIn: () => boolean
   socket: Writable
-  pending: Set<LiveTopic>
+  /** When it was told of each, as `performance.now()` counts. */
+  pending: Map<LiveTopic, number>
   wake: () => void
   ending: AbortController
 }
@@ -49,6 +50,8 @@ export class LiveStreams {
   private readonly notifiers
   /** One wait for all streams that a change wakes. */
   private readonly catchUp: Record<LiveTopic, () => Promise<void>>
+  /** Reads show all that was told before. */
+  private readonly caughtUpMs: Record<LiveTopic, number> = { emails: -Infinity, deliveries: -Infinity }
   private readonly streams = new Set<LiveStream>()
   private timer: NodeJS.Timeout | undefined
   private isStopped = false
@@ -57,9 +60,13 @@ export class LiveStreams {
     this.bus = bus
     this.notifiers = TOPICS.map(topic => ({ topic, notifier: createChangeNotifier(bus, SOURCES[topic], log) }))
     this.catchUp = Object.fromEntries(
-      TOPICS.map(
-        topic => [topic, coalesce(async () => await checkpoints.caughtUp(SOURCES[topic].projection, CATCH_UP_MS))]
-      )
+      TOPICS.map(topic => {
+        const run = async () => {
+          const fromMs = performance.now()
+          if (await checkpoints.caughtUp(SOURCES[topic].projection, CATCH_UP_MS)) this.caughtUpMs[topic] = fromMs
+        }
+        return [topic, coalesce(run)]
+      })
     ) as Record<LiveTopic, () => Promise<void>>
   }
 
@@ -81,7 +88,7 @@ export class LiveStreams {
     }
     if (socket.destroyed) return Readable.from([])
     const ending = new AbortController()
-    const stream: LiveStream = { account, isSignedIn, socket, pending: new Set(), wake: () => {}, ending }
+    const stream: LiveStream = { account, isSignedIn, socket, pending: new Map(), wake: () => {}, ending }
     this.add(stream, seen)
     return Readable.from(this.eventsOf(stream), { objectMode: false, highWaterMark: 0 })
   }
@@ -100,7 +107,7 @@ export class LiveStreams {
     this.streams.add(stream)
     const removers = this.notifiers.map(({ topic, notifier }) => {
       const tell = () => {
-        pending.add(topic)
+        pending.set(topic, performance.now())
         stream.wake()
       }
       // The first time it only says that nothing more is missed.
@@ -141,9 +148,10 @@ export class LiveStreams {
     yield 'retry: 2000\n\n'
     while (!signal.aborted) {
       if (pending.size === 0) await woken(stream, signal)
-      const topics = [...pending]
+      const told = [...pending]
+      const topics = told.map(([topic]) => topic)
       pending.clear()
-      await Promise.all(topics.map(topic => this.catchUp[topic]()))
+      await Promise.all(told.map(([topic, toldMs]) => this.caughtUpMs[topic] < toldMs && this.catchUp[topic]()))
       if (signal.aborted) return
       yield topics.length === 0 ? ': nothing new\n\n' : topics.map(topic => `event: ${topic}\ndata:\n\n`).join('')
       await sleep(EVENT_INTERVAL_MS, signal)
