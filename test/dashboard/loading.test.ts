@@ -5,6 +5,7 @@ import { openPage, signIn } from '../support/browser.ts'
 import { csrfIn, visit } from '../support/dashboard.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { openLine } from '../support/sse.ts'
+import { until } from '../support/wait.ts'
 
 const app = await startTestApp(t)
 const me = await visit(app)
@@ -68,11 +69,11 @@ t.test('a stream tells a page that is behind what it has not seen, and one that 
   const [behind, abreast] = [await openLine(app, me.cookie, before), await openLine(app, me.cookie, now)]
   t.teardown(() => behind.close())
   t.teardown(() => abreast.close())
-  await behind.more(0)
+  await until(() => behind.events.includes('emails'))
   // The places of queues, which lie among the deliveries, move by themselves.
   t.strictSame(behind.events.filter(name => name === 'emails'), ['emails'])
   await app.send()
-  await abreast.more(0)
+  await until(() => abreast.events.includes('emails'))
   t.equal(abreast.events.filter(name => name === 'emails').length, 1, 'only of the last one')
 })
 
