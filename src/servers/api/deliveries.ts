@@ -23,7 +23,7 @@ import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { FaultList, notFound } from './errors.ts'
 import { listAnswer, ListQuery, readPage } from './pages.ts'
-import { askerOf, granted, IdParams, MUST_BE_TIME, timeText } from './params.ts'
+import { askerOf, granted, IdParams, MUST_BE_TIME, textReader, timeText } from './params.ts'
 import { seeAllWrites } from './resource.ts'
 
 const words = <Word extends string>(all: readonly Word[]) => Type.Union(all.map(word => Type.Literal(word)))
@@ -166,11 +166,9 @@ function filtersIn (request: FastifyRequest): { filters: DeliveryFilters, faults
   const query = request.query as Static<typeof ListQueryOf>
   const found = schemaFaults(request)
   const faults = new FaultList(found)
+  const read = textReader(query, faults)
   const time = (field: 'created_after' | 'created_before') => {
-    const text = query[field]
-    if (text === undefined || faults.has(field)) return undefined
-    const ms = parseTime(text)
-    if (ms === null) faults.must(field, 'invalid_value', MUST_BE_TIME)
+    const ms = read(field, parseTime, 'invalid_value', MUST_BE_TIME)
     return ms === null ? undefined : timestamp(knownTime(ms))
   }
   const filters = {

@@ -4,7 +4,7 @@ import { Refusal, type FieldFault } from '#streams/define.ts'
 import type { Asker } from '#src/actions/services.ts'
 import { parseTime } from '#src/base/clock.ts'
 import { schemaFaults } from './context.ts'
-import { conflict, forbidden, invalid, mustFault, notFound, unauthorized } from './errors.ts'
+import { conflict, type FaultList, forbidden, invalid, mustFault, notFound, unauthorized } from './errors.ts'
 
 /** The path of one thing. An id of another shape is one that nobody has. */
 export const IdParams = Type.Object({ id: Type.String() })
@@ -26,6 +26,22 @@ export function mustBeTime (text: string, must = MUST_BE_TIME): string {
 
 /** A time of a query. */
 export const timeText = (description: string) => Type.String({ maxLength: 40, description, must: MUST_BE_TIME })
+
+/** Reads texts of a query by what no schema can say: null where one is left out, or at fault, which `faults` then has.
+ */
+export function textReader<Query extends object> (query: Query, faults: FaultList) {
+  return function read<T> (
+    field: keyof Query & string,
+    parse: (text: string) => T | null,
+    code: string,
+    must?: string
+  ): T | null {
+    const text = query[field] as string | undefined
+    const value = text === undefined || faults.has(field) ? null : parse(text)
+    if (text !== undefined && value === null) faults.must(field, code, mustBeTime(text, must))
+    return value
+  }
+}
 
 /** A single value as a list of one, as OpenAPI's exploded form means it: `type=a`, and `type=a&type=b`. For
  *  `preValidation`. */

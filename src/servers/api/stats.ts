@@ -23,7 +23,7 @@ import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, schemaFaults, type Api } from './context.ts'
 import { FaultList } from './errors.ts'
 import type { FaultWords } from './faults.ts'
-import { MUST_BE_TIME, mustBeTime } from './params.ts'
+import { MUST_BE_TIME, textReader } from './params.ts'
 
 const MUST_BE_YEAR = `${MUST_BE_TIME}, from 1970 to 2199`
 const MUST_BE_DOMAIN = 'be a domain like example.com'
@@ -154,13 +154,9 @@ function readQuery (
   nowMs: number
 ): { asked: StatsRequest, faults: FieldFault[] } {
   const faults = new FaultList(known)
-  function read<T> (field: keyof typeof query, parse: (text: string) => T | null, code: string): T | null {
-    const text = query[field]
-    const value = text === undefined || faults.has(field) ? null : parse(text)
-    const { must } = StatsQuery.properties[field] as FaultWords
-    if (text !== undefined && value === null) faults.must(field, code, mustBeTime(text, must))
-    return value
-  }
+  const readText = textReader(query, faults)
+  const read = <T>(field: keyof typeof query, parse: (text: string) => T | null, code: string) =>
+    readText(field, parse, code, (StatsQuery.properties[field] as FaultWords).must)
   const interval = faults.has('interval') ? 'day' : query.interval ?? 'day'
   const toMs = endOf(interval, read('to', parseYear, 'invalid_value') ?? nowMs)
   const fromMs = startOf(

@@ -12,7 +12,7 @@ import { parseTime } from '#src/base/clock.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { encodingProblem, refuseFaults, schemaFaults, type Api } from './context.ts'
 import { bodyTooLarge, FaultList, invalid, notTaken } from './errors.ts'
-import { askerOf, MUST_BE_TIME, timeText } from './params.ts'
+import { askerOf, MUST_BE_TIME, textReader, timeText } from './params.ts'
 import {
   LINES_MAX,
   readUpload,
@@ -181,13 +181,8 @@ function readExport (
 ): Pick<Static<typeof ExportQuery>, 'format' | 'reason'> & { afterMs: number | null, beforeMs: number | null } {
   const faults = new FaultList(schemaFaults(request))
   const query = request.query as Static<typeof ExportQuery>
-  const msOf = (field: 'created_after' | 'created_before') => {
-    const text = query[field]
-    if (text === undefined || faults.has(field)) return null
-    const ms = parseTime(text)
-    if (ms === null) faults.must(field, 'invalid_value', MUST_BE_TIME)
-    return ms
-  }
+  const read = textReader(query, faults)
+  const msOf = (field: 'created_after' | 'created_before') => read(field, parseTime, 'invalid_value', MUST_BE_TIME)
   const times = { afterMs: msOf('created_after'), beforeMs: msOf('created_before') }
   if (faults.all.length > 0) throw invalid(faults.all)
   return { format: query.format, reason: query.reason, ...times }

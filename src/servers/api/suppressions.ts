@@ -26,8 +26,8 @@ import {
   MUST_BE_ADDRESS,
   MUST_BE_OBJECT,
   MUST_BE_TIME,
-  mustBeTime,
   textFaults,
+  textReader,
   timeText
 } from './params.ts'
 
@@ -141,20 +141,13 @@ function addressRoutes (app: Api, services: Services): void {
   })
 }
 
-type TextFilter = 'address' | 'created_after' | 'created_before'
-
 /** The filters of a query, and the faults of meaning in it where the schema has found none (`found`). */
 function readFilters (
   query: Static<typeof ListSuppressionsQuery>,
   found: FieldFault[]
 ): Pick<SuppressionListOptions, 'reason' | 'hash' | 'afterMs' | 'beforeMs'> & { faults: FieldFault[] } {
   const faults = new FaultList(found)
-  function read<T> (field: TextFilter, parse: (text: string) => T | null, code: string, must: string) {
-    const text = query[field]
-    const value = text === undefined || faults.has(field) ? null : parse(text)
-    if (text !== undefined && value === null) faults.must(field, code, mustBeTime(text, must))
-    return value
-  }
+  const read = textReader(query, faults)
   const address = read('address', parseAddress, 'invalid_address', MUST_BE_ADDRESS)
   return {
     reason: query.reason ?? null,
