@@ -134,6 +134,7 @@ t.test('however many ask, one look at a time is under way, and nobody is told of
   const ask = coalesce(async () => {
     await new Promise<void>(resolve => looks.push(resolve))
     if (fails) throw new Error('no answer')
+    return true
   })
   const begun = async (count: number) => {
     while (looks.length < count) await new Promise(setImmediate)
@@ -155,6 +156,23 @@ t.test('however many ask, one look at a time is under way, and nobody is told of
   t.equal(looks.length, 3)
   looks[2]!()
   await last
+})
+
+t.test('what was so before a look that succeeded began needs no other look', async t => {
+  let [looks, succeeds] = [0, false]
+  const ask = coalesce(async () => {
+    looks++
+    return succeeds
+  })
+  const toldMs = performance.now()
+  await ask(toldMs)
+  succeeds = true
+  await ask(toldMs)
+  t.equal(looks, 2, 'the first had failed')
+  await Promise.all([ask(toldMs), ask(toldMs)])
+  t.equal(looks, 2)
+  await ask(performance.now() + 1)
+  t.equal(looks, 3, 'of what is told later it says nothing')
 })
 
 t.test('a dashboard is at the root of its host only', async t => {

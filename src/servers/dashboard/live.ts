@@ -49,9 +49,7 @@ export class LiveStreams {
   private readonly bus: Bus
   private readonly notifiers
   /** One wait for all streams that a change wakes. */
-  private readonly catchUp: Record<LiveTopic, () => Promise<void>>
-  /** Reads show all that was told before. */
-  private readonly caughtUpMs: Record<LiveTopic, number> = { emails: -Infinity, deliveries: -Infinity }
+  private readonly catchUp: Record<LiveTopic, (toldMs: number) => Promise<void>>
   private readonly streams = new Set<LiveStream>()
   private timer: NodeJS.Timeout | undefined
   private isStopped = false
@@ -60,14 +58,10 @@ export class LiveStreams {
     this.bus = bus
     this.notifiers = TOPICS.map(topic => ({ topic, notifier: createChangeNotifier(bus, SOURCES[topic], log) }))
     this.catchUp = Object.fromEntries(
-      TOPICS.map(topic => {
-        const run = async () => {
-          const fromMs = performance.now()
-          if (await checkpoints.caughtUp(SOURCES[topic].projection, CATCH_UP_MS)) this.caughtUpMs[topic] = fromMs
-        }
-        return [topic, coalesce(run)]
-      })
-    ) as Record<LiveTopic, () => Promise<void>>
+      TOPICS.map(
+        topic => [topic, coalesce(async () => await checkpoints.caughtUp(SOURCES[topic].projection, CATCH_UP_MS))]
+      )
+    ) as Record<LiveTopic, (toldMs: number) => Promise<void>>
   }
 
   /** Of a page that is read from now on: reads show all that is in the log by then. */
@@ -151,7 +145,7 @@ export class LiveStreams {
       const told = [...pending]
       const topics = told.map(([topic]) => topic)
       pending.clear()
-      await Promise.all(told.map(([topic, toldMs]) => this.caughtUpMs[topic] < toldMs && this.catchUp[topic]()))
+      await Promise.all(told.map(([topic, toldMs]) => this.catchUp[topic](toldMs)))
       if (signal.aborted) return
       yield topics.length === 0 ? ': nothing new\n\n' : topics.map(topic => `event: ${topic}\ndata:\n\n`).join('')
       await sleep(EVENT_INTERVAL_MS, signal)
