@@ -1,4 +1,4 @@
-import type { Projection } from '#projections/define.ts'
+import type { Projection, Source } from '#projections/define.ts'
 import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -76,11 +76,15 @@ export class LagMeter {
   private async poll (): Promise<number> {
     const { bus, positions, projection: { streams } } = this
     if (positions === null) return POLL_MS
-    const behind = await Promise.all(streams.map(async ({ stream, filter }) => {
-      const isSeen = await lastSequence(bus, stream) <= positions[stream]!
-      return isSeen ? 0 : Math.max(0, await lastSequenceUnder(bus, stream, filter) - positions[stream]!)
-    }))
+    const behind = await Promise.all(streams.map(source => distanceTo(bus, source, positions[source.stream]!)))
     this.facts = behind.reduce((sum, count) => sum + count, 0)
     return POLL_MS
   }
+}
+
+/** How far the last message that a source has lies behind `seen`, in sequences; 0 = it is seen. The last of the stream
+ *  may be of other projections. Throws what `isUnanswered` knows, or JetStreamError. */
+export async function distanceTo (bus: Bus, { stream, filter }: Source, seen: number): Promise<number> {
+  if (await lastSequence(bus, stream) <= seen) return 0
+  return Math.max(0, await lastSequenceUnder(bus, stream, filter) - seen)
 }

@@ -1,12 +1,11 @@
 import { sql, type Projection, type Query, type Sql } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
 import { messagesAfter } from '#src/nats/status.ts'
 import type { Positions } from '#src/postgres/checkpoint.ts'
 import { isMissing, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { liveSet, qualified, rebuildingSet } from '#src/postgres/table-sets.ts'
-import type { Lag } from './lag.ts'
+import { distanceTo, type Lag } from './lag.ts'
 import type { DeadLetter } from './dead-letters.ts'
 
 /** The state of a projection by its own tables, whichever process writes them. */
@@ -60,11 +59,11 @@ export async function beingRebuilt (pool: Pool, projections: readonly Projection
 
 /** How far a projection is behind the log, by the log. Throws what `isUnanswered` knows, or JetStreamError. */
 export async function lagBehind (bus: Bus, { streams }: Projection, positions: Positions, nowMs: number): Promise<Lag> {
-  const parts = await Promise.all(streams.map(async ({ stream, filter }) => {
+  const parts = await Promise.all(streams.map(async source => {
+    const { stream, filter } = source
     const seen = positions[stream] ?? 0
-    // Later messages may be of other projections. Counting creates a consumer on the server, so only when there is
-    // something to count.
-    const isSeen = await lastSequence(bus, stream) <= seen || await lastSequenceUnder(bus, stream, filter) <= seen
+    // Counting creates a consumer on the server, so only when there is something to count.
+    const isSeen = await distanceTo(bus, source, seen) === 0
     return isSeen ? { count: 0, firstMs: null } : await messagesAfter(bus, stream, filter, seen)
   }))
   return {

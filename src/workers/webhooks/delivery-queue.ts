@@ -108,6 +108,11 @@ export class DeliveryQueue {
     return lowest
   }
 
+  /** Its facts are folded from an earlier place on than others': up to there every delivery has ended. */
+  foldFrom (through: number): void {
+    this.readThrough = through
+  }
+
   /** All facts up to here are folded. What is beyond the bound lies in the log. */
   folded (through: number): void {
     this.isFolding = false

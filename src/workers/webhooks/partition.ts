@@ -136,11 +136,9 @@ export class Partition {
 
   private beginBehind (all: Behind[]): void {
     for (const behind of all) {
-      const { webhook, kind, through } = behind
-      // The other queue of the endpoint has its own place, or the cursor's.
-      const after = { ...this.position, ...placesOf(all, webhook) }
-      const known = this.endpoints.get(webhook) ?? this.openEndpoint(webhook, after)
-      this.restoring.set(known.queues[kind], { webhook, kind, through })
+      const queue = this.queueOf(behind.webhook, behind.kind)
+      queue.foldFrom(behind.through)
+      this.restoring.set(queue, behind)
     }
   }
 
@@ -342,12 +340,6 @@ export class Partition {
   private endpointOf (id: string): Endpoint {
     const known = this.endpoints.get(id)
     if (known !== undefined) return known
-    const endpoint = this.openEndpoint(id, this.position)
-    if (this.cursor !== null) { for (const kind of DELIVERY_KINDS) endpoint.queues[kind].folded(this.position[kind]) }
-    return endpoint
-  }
-
-  private openEndpoint (id: string, after: Record<DeliveryKind, number>): Endpoint {
     const { factLog, directory, worker, rules } = this.options
     const endpoint = new Endpoint(id, {
       ...rules,
@@ -357,7 +349,8 @@ export class Partition {
         worker.hasRoom(running),
       deliver: (entry, queue) => worker.deliver(id, entry, queue, () => endpoint.pump()),
       nowMs: () => factLog.clock.nowMs()
-    }, after)
+    }, this.position)
+    if (this.cursor !== null) { for (const kind of DELIVERY_KINDS) endpoint.queues[kind].folded(this.position[kind]) }
     this.endpoints.set(id, endpoint)
     return endpoint
   }
@@ -367,9 +360,4 @@ export class Partition {
     this.unhealthyReason = `webhook deliveries wait: ${error.message}`
     this.options.log.warn({ err: error, partition: this.partition }, 'webhook dispatch interrupted; retrying')
   }
-}
-
-/** The places of an endpoint's queues that are behind the cursor. */
-function placesOf (all: Behind[], id: string): Partial<Record<DeliveryKind, number>> {
-  return Object.fromEntries(all.filter(({ webhook }) => webhook === id).map(({ kind, through }) => [kind, through]))
 }
