@@ -138,8 +138,8 @@ export class Jetpost extends Caller {
     rotateSecret: this.method('rotateWebhookSecret'),
     test: this.method('testWebhook'),
     /** What was and is sent to an endpoint, newest first. */
-    deliveries: this.all('listDeliveries'),
-    deliveriesPage: this.method('listDeliveries'),
+    deliveries: this.all('listWebhookDeliveries'),
+    deliveriesPage: this.method('listWebhookDeliveries'),
     /** Sends events of the past again. */
     replay: this.method('createReplay'),
     /** Counts what `replay` would send. */
@@ -149,6 +149,9 @@ export class Jetpost extends Caller {
   }
 
   readonly deliveries = {
+    /** To all endpoints, newest first. */
+    list: this.all('listDeliveries'),
+    page: this.method('listDeliveries'),
     /** With its requests, their answers, and the body. */
     get: this.method('getDelivery'),
     /** Sends it again, whatever its state. */

@@ -11,7 +11,8 @@ import type {
   SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer,
   TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook,
   ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListDeliveriesQuery,
-  ListSuppressionsQuery, ExportSuppressionsQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
+  ListWebhookDeliveriesQuery, ListSuppressionsQuery, ExportSuppressionsQuery, GetStatsQuery, ListEventsQuery,
+  ImportSuppressionsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -112,9 +113,12 @@ export interface Operations {
   /** Send a test event to a webhook endpoint. Sends a made-up event, with `data.test` true, signed and retried like
    *  any other. Scope: `webhooks:write`. */
   testWebhook: { takes: [id: string, body?: TestWebhookRequest], answer: TestWebhookAnswer }
+  /** List deliveries to all webhook endpoints. Newest first, for 30 days, also to endpoints that were deleted. All
+   *  given filters must hold. Scope: `webhooks:read`. */
+  listDeliveries: { takes: [query?: ListDeliveriesQuery], answer: ListDeliveriesAnswer }
   /** List the deliveries of a webhook endpoint. Newest first, for 30 days, also of an endpoint that was deleted. All
    *  given filters must hold. Scope: `webhooks:read`. */
-  listDeliveries: { takes: [id: string, query?: ListDeliveriesQuery], answer: ListDeliveriesAnswer }
+  listWebhookDeliveries: { takes: [id: string, query?: ListWebhookDeliveriesQuery], answer: ListDeliveriesAnswer }
   /** Get a delivery with its requests and their answers. Scope: `webhooks:read`. */
   getDelivery: { takes: [id: string], answer: Delivery }
   /** Send a delivery again. Whatever its state: the same id, the same bytes. Its attempts and its 24 hours begin
@@ -231,7 +235,8 @@ export const operations = {
   deleteWebhook: { method: 'DELETE', path: '/api/webhooks/{id}', takes: ['id'] },
   rotateWebhookSecret: { method: 'POST', path: '/api/webhooks/{id}/rotate-secret', takes: ['id', 'body'] },
   testWebhook: { method: 'POST', path: '/api/webhooks/{id}/test', takes: ['id', 'body'] },
-  listDeliveries: { method: 'GET', path: '/api/webhooks/{id}/deliveries', takes: ['id', 'query'] },
+  listDeliveries: { method: 'GET', path: '/api/deliveries', takes: ['query'] },
+  listWebhookDeliveries: { method: 'GET', path: '/api/webhooks/{id}/deliveries', takes: ['id', 'query'] },
   getDelivery: { method: 'GET', path: '/api/deliveries/{id}', takes: ['id'] },
   replayDelivery: { method: 'POST', path: '/api/deliveries/{id}/replay', takes: ['id'] },
   createReplay: { method: 'POST', path: '/api/webhooks/{id}/replays', takes: ['id', 'body'] },

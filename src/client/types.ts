@@ -1461,6 +1461,22 @@ export interface ListDeliveriesQuery {
   created_after?: string
   /** Requested before then. */
   created_before?: string
+  webhook_id?: string
+}
+
+export interface ListWebhookDeliveriesQuery {
+  /** How many to list, 1 to 100. 25 when left out. */
+  limit?: number
+  /** The `next_cursor` of the page before. */
+  cursor?: string
+  state?: 'pending' | 'retrying' | 'delivered' | 'failed'
+  error_kind?: 'timeout' | 'dns' | 'connect' | 'tls' | 'reset' | 'protocol' | 'refused' | 'unsigned' | 'other'
+  event_id?: string
+  email_id?: string
+  /** Requested then or later. */
+  created_after?: string
+  /** Requested before then. */
+  created_before?: string
 }
 
 export interface ListSuppressionsQuery {

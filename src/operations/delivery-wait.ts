@@ -5,6 +5,13 @@ import type { WebhookEntry } from '#streams/directory.ts'
 export const DELIVERY_WAITS = ['paused', 'failing', 'busy'] as const
 export type DeliveryWait = typeof DELIVERY_WAITS[number]
 
+/** The same for people. */
+export const DELIVERY_WAIT_WORDS: Record<DeliveryWait, string> = {
+  paused: 'endpoint paused',
+  failing: 'endpoint down',
+  busy: 'endpoint busy or down'
+}
+
 /** Until then it may be tried at any moment. */
 const LATE_MS = 30_000
 

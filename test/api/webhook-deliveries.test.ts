@@ -73,6 +73,31 @@ t.test('the deliveries of an endpoint are listed, filtered and paged; one has it
   ])
 })
 
+t.test('the deliveries to all endpoints of an account are one list', async t => {
+  sink.answers(() => ({ status: 200 }))
+  const key = await app.newAccountKey()
+  const listOf = async (query = '') => (await ask('GET', `/deliveries${query}`, undefined, key)).body
+  t.match(await listOf(), { data: { length: 0 }, has_more: false })
+  const hooks: string[] = []
+  for (const path of ['/one', '/two']) {
+    const body = { url: sink.url + path, events: ['email.clicked'] }
+    const { id } = (await ask('POST', '/webhooks', body, key)).body
+    await ask('POST', `/webhooks/${id}/test`, undefined, key)
+    hooks.unshift(id)
+  }
+  await until(async () => (await listOf('?state=delivered')).data.length === 2)
+  const { data } = await listOf()
+  t.strictSame(data.map(({ webhook_id: id }: { webhook_id: string }) => id), hooks, 'the newest first')
+  const first = await listOf('?limit=1')
+  t.match(first, { data: [data[0]], has_more: true })
+  t.match(await listOf(`?limit=1&cursor=${first.next_cursor}`), { data: [data[1]], has_more: false })
+  t.strictSame((await listOf(`?webhook_id=${hooks[1]}`)).data, [data[1]])
+  t.match((await ask('GET', `/deliveries?webhook_id=${hooks[1]}`)).body, { data: { length: 0 } }, 'not a stranger')
+  t.match((await ask('GET', '/deliveries?webhook_id=x', undefined, key)).body, {
+    details: [{ field: 'webhook_id', message: 'webhook_id must be the id of a webhook.' }]
+  })
+})
+
 t.test('what a deleted endpoint was sent is listed for as long as it is kept', async t => {
   sink.answers(() => ({ status: 200 }))
   const id = await hook('/deleted')

@@ -13,7 +13,8 @@ import { until } from '../support/wait.ts'
 
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
-const app = await startTestApp(t, { natsUrl, databaseUrl })
+let agoMs = 0
+const app = await startTestApp(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() - agoMs } })
 const sink = await startHookSink()
 t.teardown(() => sink.stop())
 
@@ -166,6 +167,23 @@ t.test('deliveries are listed and shown with their requests and bytes; one is se
   await until(async () => (await json('delivery', delivery.id))[0].state === 'delivered', 30_000)
   t.match(await webhooks('delivery', 'whd_none'), { code: 1, err: 'There is no delivery whd_none.' })
   t.match(await webhooks('resend', 'whd_none'), { code: 1, err: 'There is no delivery whd_none.' })
+  await forget(id)
+})
+
+t.test('deliveries that wait for their endpoint say so', async t => {
+  // Of a minute ago.
+  agoMs = 60_000
+  t.teardown(() => {
+    agoMs = 0
+  })
+  const { id } = await listen('/waits', { paused: true })
+  const email = await deliver()
+  await until(async () => (await deliveries(id)).length === 1, 30_000)
+  agoMs = 0
+  const [delivery] = await deliveries(id)
+  t.match(delivery, { state: 'pending', waits_for: 'paused', attempts: 0 })
+  t.match(await webhooks('deliveries', id), { code: 0, out: `pending (endpoint paused)  email.delivered  ${email}` })
+  t.match(await webhooks('delivery', delivery.id), { code: 0, out: 'pending (endpoint paused)' })
   await forget(id)
 })
 
@@ -365,7 +383,10 @@ t.test('jetpost replay --follow goes on with what happens until Ctrl-C', async t
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe']
   })
-  atExit(() => child.kill('SIGKILL'))
+  const kill = () => child.kill('SIGKILL')
+  atExit(kill)
+  // Its pipes would keep this process where the test fails.
+  t.teardown(kill)
   const ended = once(child, 'close')
   await until(async () => {
     await app.settled(await deliver(), 'delivered')

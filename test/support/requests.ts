@@ -193,7 +193,8 @@ export const recipes: Record<string, Recipe> = {
   rotateWebhookSecret: { valid: webhook, also: { 409: rotated } },
   testWebhook: { valid: webhook, also: { 409: paused } },
 
-  listDeliveries: { valid: webhook },
+  listDeliveries: { valid: simply },
+  listWebhookDeliveries: { valid: webhook },
   getDelivery: { valid: delivery },
   replayDelivery: { valid: delivery, also: { 409: orphan } },
   createReplay: { valid: async app => ({ ...await webhook(app), body: lastHour() }), also: { 409: DISABLED } },

@@ -16,6 +16,7 @@ import { replayDelivery } from '#src/actions/replay.ts'
 import type { Services } from '#src/actions/services.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
+import { DELIVERY_WAIT_WORDS, waitOf, type DeliveryWait } from '#src/operations/delivery-wait.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { usageError } from '../command.ts'
@@ -36,9 +37,22 @@ export async function listDeliveries (webhook: string | undefined, values: Webho
   const page = await withPostgres(async pool => {
     const found = await ask(pool, deliveriesPage({ account, filters, limit, cursor }))
     if (found.data.length === 0) await checkExists(pool, account, webhook)
-    return found
+    return { ...found, data: await withWaits(found.data, account) }
   })
   printPage(page, webhook === undefined, json)
+}
+
+/** A delivery, and what it waits for. */
+type Shown<T extends DeliverySummary = DeliverySummary> = T & { waits: DeliveryWait | null }
+
+/** Asks the endpoints only where a delivery may wait for one. */
+async function withWaits<T extends DeliverySummary> (all: T[], account: string): Promise<Shown<T>[]> {
+  if (!all.some(({ state }) => state === 'pending')) return all.map(delivery => ({ ...delivery, waits: null }))
+  return await withAsker(account, async ({ directory, factLog: { clock } }) =>
+    all.map(delivery => ({
+      ...delivery,
+      waits: waitOf(delivery, directory.now.webhooks.get(delivery.webhook) ?? null, clock.nowMs())
+    })))
 }
 
 function filtersOf (
@@ -85,7 +99,7 @@ async function checkExists (pool: Pool, account: string, webhook: string | undef
 }
 
 /** With the endpoint of each where the list may be of several. */
-function printPage (page: DeliveryPage, ofSeveral: boolean, json: boolean): void {
+function printPage (page: Omit<DeliveryPage, 'data'> & { data: Shown[] }, ofSeveral: boolean, json: boolean): void {
   const { data, next_cursor: next } = page
   if (json) return console.log(JSON.stringify({ ...page, data: data.map(answerOf) }, null, 2))
   print(
@@ -100,7 +114,8 @@ export async function showDelivery (id: string, { account, json }: WebhookValues
   const [record, body] = await withPostgres(async pool => {
     const found = await ask(pool, getDelivery({ account, id }))
     if (found === null) throw new Complaint(`There is no delivery ${id}.`)
-    return [found, await withAsker(account, async services => await bodyAt(services, pool, account, id))] as const
+    const [shown] = await withWaits([found], account)
+    return [shown!, await withAsker(account, async services => await bodyAt(services, pool, account, id))] as const
   })
   if (json) return print([{ ...answerOf(record), requests: record.tries.map(tryAnswer), body }], true)
   printFields(rowOf(record))
@@ -132,14 +147,15 @@ export async function resend (id: string, { account, json }: WebhookValues): Pro
 
 const NO_REQUEST = { status: null, error: null, error_kind: null, duration_ms: null }
 
-function answerOf (delivery: DeliverySummary) {
-  const { id, webhook, state, reason, events, batch, test, replay, attempts, last } = delivery
+function answerOf (delivery: Shown) {
+  const { id, webhook, state, reason, waits, events, batch, test, replay, attempts, last } = delivery
   const { requested_at, first_attempt_at, next_attempt_at, ended_at } = delivery
   return {
     id,
     webhook,
     state,
     reason,
+    waits_for: waits,
     events: events.map(event => ({ id: event.id, type: event.type, email: event.email })),
     batch,
     test,
@@ -153,11 +169,12 @@ function answerOf (delivery: DeliverySummary) {
   }
 }
 
-function rowOf ({ id, state, reason, events, test, attempts, last, requested_at, next_attempt_at }: DeliverySummary) {
+function rowOf ({ id, state, reason, waits, events, test, attempts, last, requested_at, next_attempt_at }: Shown) {
+  const why = reason ?? (waits === null ? null : DELIVERY_WAIT_WORDS[waits])
   const [first] = events
   return {
     id,
-    state: reason === null ? state : `${state} (${reason})`,
+    state: why === null ? state : `${state} (${why})`,
     event: events.length === 1 ? `${first!.type}${test ? ' (test)' : ''}` : `${events.length} events`,
     email: events.length === 1 ? first!.email : null,
     attempts,

@@ -7,6 +7,7 @@ import {
   parsePlace,
   type DeliveryAttempt,
   type DeliveryFilters,
+  type DeliveryPage,
   type DeliverySummary
 } from '#projections/deliveries/queries.ts'
 import { AnyName, Nullable, Refusal, type FieldFault } from '#streams/define.ts'
@@ -107,7 +108,7 @@ const DeliveryRecord = Type.Object({
   }]
 })
 
-const ListQueryOf = Type.Object({
+const filterFields = {
   ...ListQuery.properties,
   state: Type.Optional(words(DELIVERY_STATES)),
   error_kind: Type.Optional(words(ERROR_KINDS)),
@@ -115,6 +116,12 @@ const ListQueryOf = Type.Object({
   email_id: Type.Optional(Type.String({ pattern: '^em_[0-9a-z]{1,64}$', must: 'be the id of an email' })),
   created_after: Type.Optional(timeText('Requested then or later.')),
   created_before: Type.Optional(timeText('Requested before then.'))
+}
+
+const OfOneQuery = Type.Object(filterFields, { additionalProperties: false })
+const OfAllQuery = Type.Object({
+  ...filterFields,
+  webhook_id: Type.Optional(Type.String({ pattern: '^wh_[0-9a-z]{1,64}$', must: 'be the id of a webhook' }))
 }, { additionalProperties: false })
 
 const ReplayAnswer = Type.Object({ id: Type.String(), webhook_id: Type.String(), replay_id: Type.String() }, {
@@ -125,45 +132,71 @@ const TAGS = ['Webhooks']
 
 /** The log of webhook deliveries: kept for 30 days. */
 export function deliveryRoutes (app: Api, services: Services, reads: Reads): void {
-  listRoute(app, services, reads)
+  listRoutes(app, services, reads)
   oneRoutes(app, services, reads)
 }
 
-function listRoute (app: Api, services: Services, reads: Reads): void {
-  app.get('/webhooks/:id/deliveries', {
-    config: { scope: 'webhooks:read', errors: [404] },
+function listRoutes (app: Api, services: Services, reads: Reads): void {
+  const list = async (asked: DeliveryQuestion) => await answerFrom(reads, deliveries, listDeliveries(asked))
+  const described = ({ data, ...page }: DeliveryPage) => ({
+    ...page,
+    data: data.map(delivery => describe(delivery, services))
+  })
+
+  app.get('/deliveries', {
+    config: { scope: 'webhooks:read' },
     schema: {
       operationId: 'listDeliveries',
-      summary: 'List the deliveries of a webhook endpoint',
-      description: 'Newest first, for 30 days, also of an endpoint that was deleted. All given filters must hold.',
+      summary: 'List deliveries to all webhook endpoints',
+      description: 'Newest first, for 30 days, also to endpoints that were deleted. All given filters must hold.',
       tags: TAGS,
-      params: IdParams,
-      querystring: ListQueryOf,
+      querystring: OfAllQuery,
       response: { 200: listAnswer(Summary) }
     },
     attachValidation: true
   }, async request => {
-    const { filters, faults } = filtersIn(request)
-    const { limit, before: cursor } = readPage(request, parsePlace, faults)
+    const asked = questionIn(request)
+    await seeAllWrites(services)
+    return described(await list(asked))
+  })
+
+  app.get('/webhooks/:id/deliveries', {
+    config: { scope: 'webhooks:read', errors: [404] },
+    schema: {
+      operationId: 'listWebhookDeliveries',
+      summary: 'List the deliveries of a webhook endpoint',
+      description: 'Newest first, for 30 days, also of an endpoint that was deleted. All given filters must hold.',
+      tags: TAGS,
+      params: IdParams,
+      querystring: OfOneQuery,
+      response: { 200: listAnswer(Summary) }
+    },
+    attachValidation: true
+  }, async request => {
+    const { account, filters, ...page } = questionIn(request)
     await seeAllWrites(services)
     const { id: webhook } = request.params
-    const list = async (asked: Omit<DeliveryQuestion, 'account'>) =>
-      await answerFrom(reads, deliveries, listDeliveries({ account: request.key!.account, ...asked }))
     const known = ownWebhook(services, askerOf(request), webhook)
     // The log outlives its endpoint.
-    const isThere = !(known instanceof Refusal) ||
-      (isWebhookId(webhook) && (await list({ filters: { webhook }, limit: 1, cursor: null })).data.length > 0)
+    const isThere = !(known instanceof Refusal) || (isWebhookId(webhook) &&
+      (await list({ account, filters: { webhook }, limit: 1, cursor: null })).data.length > 0)
     if (!isThere) throw notFound()
-    const page = await list({ filters: { ...filters, webhook }, limit, cursor })
-    return { ...page, data: page.data.map(delivery => describe(delivery, services)) }
+    return described(await list({ account, filters: { ...filters, webhook }, ...page }))
   })
 }
 
 type DeliveryQuestion = Parameters<typeof listDeliveries>[0]
 
+/** What a query asks of its account's deliveries. */
+function questionIn (request: FastifyRequest): DeliveryQuestion {
+  const { filters, faults } = filtersIn(request)
+  const { limit, before: cursor } = readPage(request, parsePlace, faults)
+  return { account: request.key!.account, filters, limit, cursor }
+}
+
 /** The filters of a query, and the faults of meaning where the schema has found none. */
 function filtersIn (request: FastifyRequest): { filters: DeliveryFilters, faults: FieldFault[] } {
-  const query = request.query as Static<typeof ListQueryOf>
+  const query = request.query as Static<typeof OfAllQuery>
   const found = schemaFaults(request)
   const faults = new FaultList(found)
   const read = textReader(query, faults)
@@ -172,6 +205,7 @@ function filtersIn (request: FastifyRequest): { filters: DeliveryFilters, faults
     return ms === null ? undefined : timestamp(knownTime(ms))
   }
   const filters = {
+    webhook: query.webhook_id,
     state: query.state,
     errorKind: query.error_kind,
     event: query.event_id,

@@ -3,7 +3,7 @@ import type { ErrorKind } from '#streams/delivery/facts.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import type { Webhook } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { waitOf, type DeliveryWait } from '#src/operations/delivery-wait.ts'
+import { DELIVERY_WAIT_WORDS, waitOf } from '#src/operations/delivery-wait.ts'
 import { badge, time } from '../parts.ts'
 
 /** The state of an endpoint in one word: disabled comes before paused. */
@@ -78,12 +78,6 @@ const REASONS: Record<NonNullable<DeliverySummary['reason']>, string> = {
   event_gone: 'the event has expired'
 }
 
-const WAITS: Record<DeliveryWait, string> = {
-  paused: 'waiting: endpoint paused',
-  failing: 'waiting: endpoint down',
-  busy: 'waiting: endpoint busy or down'
-}
-
 /** What a delivery without an attempt waits for, or why it failed without another. `webhook` null = it is deleted. */
 export function deliveryBadge (
   delivery: Pick<DeliverySummary, 'state' | 'reason' | 'requested_at'>,
@@ -92,7 +86,7 @@ export function deliveryBadge (
 ): Html {
   const { state, reason } = delivery
   const wait = waitOf(delivery, webhook, nowMs)
-  const hint = wait !== null ? WAITS[wait] : reason === null ? null : REASONS[reason]
+  const hint = wait !== null ? `waiting: ${DELIVERY_WAIT_WORDS[wait]}` : reason === null ? null : REASONS[reason]
   return html`${badge(state)}${hint !== null && html` <span class="hint">${hint}</span>`}`
 }
 
