@@ -1,6 +1,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Socket } from 'node:net'
+import { addressRanges } from '#src/base/address-ranges.ts'
 import type { Log } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
@@ -21,7 +22,7 @@ import { Acceptor } from '#src/servers/api/idempotency.ts'
 import { createInternalKeys, internalFetch, type InternalKeys } from '#src/servers/api/internal-keys.ts'
 import { keyRoutes } from '#src/servers/api/keys.ts'
 import { meRoute } from '#src/servers/api/me.ts'
-import { closeIdleConnections } from '#src/servers/api/connections.ts'
+import { boundConnections, closeIdleConnections } from '#src/servers/api/connections.ts'
 import { apiDescription, rememberRoutes } from '#src/servers/api/openapi.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { replayRoutes } from '#src/servers/api/replays.ts'
@@ -57,7 +58,8 @@ export interface HttpOptions {
   log: Log
 }
 
-const REQUEST_BYTES_MAX = 20 * 1024 * 1024
+/** Of a request that brings no attachments and no file: the largest template, every character of it escaped. */
+const REQUEST_BYTES_MAX = 4 * 1024 * 1024
 /** More than the headers hold: an id of any length is just one that does not exist. */
 const PARAM_CHARS_MAX = 64 * 1024
 
@@ -103,17 +105,23 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
 
 type Refuse = (request: FastifyRequest, reply: FastifyReply, problem: HttpProblem) => FastifyReply
 
-function createServer ({ trustProxy, api }: HttpOptions, parser: ParserRefusals, refuse: Refuse): FastifyInstance {
+function createServer ({ trustProxy, api, log }: HttpOptions, parser: ParserRefusals, refuse: Refuse): FastifyInstance {
   const app: FastifyInstance = Fastify({
     bodyLimit: REQUEST_BYTES_MAX,
     // A request that takes longer to arrive holds a socket for nothing.
     requestTimeout: 60_000,
+    // So does a client that no longer reads its answer.
+    connectionTimeout: 120_000,
     keepAliveTimeout: 72_000,
     trustProxy: trustProxy.length === 0 ? false : trustProxy,
     genReqId: request => requestIdOf(request.headers['x-request-id']),
     routerOptions: { maxParamLength: PARAM_CHARS_MAX },
-    // Node would answer without our headers; see lacksHost.
-    http: { requireHostHeader: false },
+    http: {
+      // Node would answer without our headers; see lacksHost.
+      requireHostHeader: false,
+      headersTimeout: 15_000,
+      connectionsCheckingInterval: 5000
+    },
     // While it stops, requests on open connections are served and told that the connection closes: a bare 503 would
     // lack the headers.
     return503OnClosing: false,
@@ -125,6 +133,7 @@ function createServer ({ trustProxy, api }: HttpOptions, parser: ParserRefusals,
     }
   })
   closeIdleConnections(app)
+  boundConnections(app, addressRanges(trustProxy), log)
   app.server.on('request', parser.expect)
   app.server.on('connect', (_request, socket) => parser.refuseConnect(socket as Socket))
   // An expectation other than 100-continue is ignored. Source: RFC 9110 10.1.1.

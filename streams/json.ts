@@ -16,6 +16,30 @@ export function isDeeperThan (value: unknown, max: number): boolean {
   return false
 }
 
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+/** The signs that values stand behind: `,` `:` `[` `{`. */
+const [COMMA, COLON, LIST, OBJECT] = [0x2c, 0x3a, 0x5b, 0x7b]
+
+/** True when JSON, not yet parsed, has more than `max` values and names of members: a few bytes of it become many in
+ *  memory. */
+export function hasMoreValuesThan (json: Uint8Array, max: number): boolean {
+  if (json.length <= max) return false
+  let count = 1
+  let isText = false
+  for (let i = 0; i < json.length; i++) {
+    const byte = json[i]!
+    if (byte === QUOTE) isText = !isText
+    else if (isText) i += byte === BACKSLASH ? 1 : 0
+    else if (isBetween(byte) && ++count > max) return true
+  }
+  return false
+}
+
+function isBetween (byte: number): boolean {
+  return byte === COMMA || byte === COLON || byte === LIST || byte === OBJECT
+}
+
 /** Why a value of any shape is not kept, or null. `name` = what to call it. JSON may hold NUL, half surrogate pairs and
  *  numbers beyond all bounds; no view and no mail can. */
 export function jsonFault (name: string, value: unknown): Refusal | null {

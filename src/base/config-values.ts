@@ -1,5 +1,6 @@
 /** How the text of a setting is read: each throws an Error that says what must be. */
 import { isIP } from 'node:net'
+import { RANGE_NAMES } from './address-ranges.ts'
 import { nearest } from './suggest.ts'
 
 export const text = (value: string) => value
@@ -139,15 +140,12 @@ export function list (value: string): string[] {
   return value.split(',').map(part => part.trim()).filter(part => part !== '')
 }
 
-/** Names of ranges that Fastify knows: 127.0.0.0/8 and ::1, link-local and private addresses. */
-const PROXY_NAMES = ['loopback', 'linklocal', 'uniquelocal']
-
 export function proxies (value: string): string[] {
   const entries = list(value)
-  const wrong = entries.filter(entry => !PROXY_NAMES.includes(entry) && !isAddressRange(entry))
+  const wrong = entries.filter(entry => !RANGE_NAMES.includes(entry) && !isAddressRange(entry))
   if (wrong.length > 0) {
     throw new Error(
-      `must be a list of IP addresses, ranges like 10.0.0.0/8, or ${PROXY_NAMES.join(', ')}, not ${wrong.join(', ')}`
+      `must be a list of IP addresses, ranges like 10.0.0.0/8, or ${RANGE_NAMES.join(', ')}, not ${wrong.join(', ')}`
     )
   }
   return entries

@@ -6,6 +6,7 @@ import { EMAILS_MAX } from '#streams/email/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
+import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
 import { answerOf, contextOf, faultsOfRefusal, SendAnswer, sendingDomains } from './emails.ts'
@@ -54,6 +55,7 @@ type Mode = 'strict' | 'permissive'
 
 export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): void {
   app.post('/emails/batch', {
+    bodyLimit: BIG_BODY_BYTES_MAX,
     config: { scope: 'emails:send', errors: [409], idempotent: true },
     schema: {
       operationId: 'sendBatch',

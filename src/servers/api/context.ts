@@ -12,7 +12,7 @@ import type {
 } from 'fastify'
 import type { FieldFault } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
-import { isDeeperThan } from '#streams/json.ts'
+import { hasMoreValuesThan, isDeeperThan } from '#streams/json.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -21,6 +21,7 @@ import type { Counters } from '#src/nats/counters.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 import { type Authenticator, authorizationOf, createAuthenticator } from './auth.ts'
+import { BodyBudget } from './body-budget.ts'
 import {
   answer,
   asProblem,
@@ -39,9 +40,11 @@ import {
   notFound,
   rateLimited,
   tooDeep,
+  tooManyValues,
   unauthorized,
   unavailable,
   unknownFault,
+  VALUES_MAX,
   wrongCharset
 } from './errors.ts'
 import { compileQueryValidator, compileValidator, QUERY_MEMBER, SchemaFaults, type FaultWords } from './faults.ts'
@@ -58,6 +61,7 @@ function parseJsonStrictly (app: Pick<FastifyInstance, keyof FastifyInstance>): 
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     const problem = encodingProblem(request)
     if (problem !== null) return done(problem)
+    if (hasMoreValuesThan(body as Buffer, VALUES_MAX)) return done(tooManyValues())
     let text: string
     try {
       text = utf8.decode(body as Buffer)
@@ -123,8 +127,8 @@ export interface ApiOptions {
   log: Log
 }
 
-/** What holds for all of /api, in the contract's order: 401 → 429 → 400/413/415 → 403 scope → 422 → the route's own.
- *  Returns the limiter, for what the HTTP parser refuses before any of this runs. */
+/** What holds for all of /api, in this order: 401 → 429 → 403 scope → 400/413/415 → 422 → the route's own. Returns
+ *  the limiter, for what the HTTP parser refuses before any of this runs. */
 export function apiContext (app: Api, { services, counters, internalKeys, publicUrl, log }: ApiOptions): Limiter {
   const { clock } = services.factLog
   const limiter = createLimiter(counters, clock)
@@ -139,9 +143,15 @@ export function apiContext (app: Api, { services, counters, internalKeys, public
   app.setSerializerCompiler(() => data => JSON.stringify(data))
   parseJsonStrictly(app)
   app.addHook('onRequest', authenticate(createAuthenticator(services.directory, clock), internalKeys, limiter))
-  app.addHook('preParsing', async request => {
+  const budget = new BodyBudget()
+  app.addHook('preParsing', async (request, reply) => {
+    const { scope } = request.routeOptions.config
+    const lacksScope = scope !== undefined && !mayDo(request.key!, scope)
     // Small bodies arrive while the window is asked for; big ones are not held in memory for a key that is past it.
-    if (mayBeBig(request)) await refuseOverLimit(request)
+    if (!lacksScope && !mayBeBig(request)) return
+    await refuseOverLimit(request)
+    if (lacksScope) throw forbidden(`The key must have the scope ${scope}.`, scope)
+    await takeRoom(budget, request, reply)
   })
   app.addHook('preValidation', refuseUnreadable)
   app.addHook('onSend', async (request, reply) => {
@@ -194,10 +204,6 @@ async function refuseUnreadable (request: FastifyRequest): Promise<void> {
   if (lacksHost(request.raw)) throw missingHost()
   // What is nowhere is that, whatever came with it.
   if (request.is404) return
-  const { scope } = request.routeOptions.config
-  if (scope !== undefined && !mayDo(request.key!, scope)) {
-    throw forbidden(`The key must have the scope ${scope}.`, scope)
-  }
   const unread = unreadFaults(request)
   if (unread.length > 0) throw invalid(unread)
 }
@@ -247,6 +253,15 @@ function mayBeBig ({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > OVERLAP_BYTES_MAX
 }
 
+/** Room for a big body, until its answer has gone. Throws 503. */
+async function takeRoom (budget: BodyBudget, { headers, key, routeOptions }: FastifyRequest, { raw }: FastifyReply) {
+  const announced = Number(headers['content-length'] ?? Infinity)
+  const giveBack = await budget.take(key!.account, Math.min(announced, routeOptions.bodyLimit))
+  if (giveBack === null) throw unavailable('busy', 'Too many big bodies arrive at once: try again.')
+  if (raw.closed) giveBack()
+  else raw.once('close', giveBack)
+}
+
 function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProblem {
   if (error instanceof Conflict) {
     return conflict('conflict', 'Another request changed this at the same time: read it and try again.')
@@ -257,7 +272,7 @@ function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProb
     return unavailable('log_unavailable', mayBeStored ? doubtSentence(request) : 'The log is unavailable: try again.')
   }
   if (error instanceof ProjectionUnavailable) return unavailable(error.code, `${error.message}: try again.`)
-  const problem = asProblem(error, request.routeOptions.config.uploads)
+  const problem = asProblem(error, request.routeOptions)
   if (problem !== null) return problem
   log.error({ requestId: request.id, err: error }, 'request failed; answering 500')
   return new HttpProblem(500, { error: 'Internal server error', code: 'internal', request_id: request.id })

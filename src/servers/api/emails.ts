@@ -8,6 +8,7 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { prepareEmail, sendingDomainOf, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
 import { InvalidVariables } from '#src/actions/template-cache.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
+import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
 import { forbidden, HttpProblem, invalid } from './errors.ts'
@@ -33,6 +34,7 @@ export const SendAnswer = Type.Object({
 
 export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): void {
   app.post('/emails', {
+    bodyLimit: BIG_BODY_BYTES_MAX,
     config: { scope: 'emails:send', errors: [409], idempotent: true },
     schema: {
       operationId: 'sendEmail',

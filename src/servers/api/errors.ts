@@ -119,6 +119,9 @@ export const malformedJson = () => refused(400, 'malformed_json', 'The body must
 /** A batch of emails with variables is less deep, and what reads a body may recurse. */
 export const DEPTH_MAX = 64
 export const tooDeep = () => refused(400, 'malformed_json', `The body must be nested at most ${DEPTH_MAX} levels deep.`)
+/** A few bytes each, and some fifty once they are parsed. */
+export const VALUES_MAX = 250_000
+export const tooManyValues = () => refused(400, 'malformed_json', `The body must hold at most ${VALUES_MAX} values.`)
 const unsupportedMediaType = (sentence: string, headers?: Record<string, string>) =>
   refused(415, 'unsupported_media_type', sentence, headers)
 /** `types` = what the route takes. */
@@ -130,7 +133,8 @@ export const compressed = () =>
   unsupportedMediaType('The body must not be compressed: send it without Content-Encoding.', {
     'accept-encoding': 'identity'
   })
-export const bodyTooLarge = () => refused(413, 'body_too_large', 'The body must be at most 20 MB.')
+export const bodyTooLarge = (bytesMax: number) =>
+  refused(413, 'body_too_large', `The body must be at most ${bytesMax / 1024 / 1024} MB.`)
 export const cutShort = () => refused(400, 'malformed_request', 'The body must be as long as Content-Length says.')
 export const malformedText = () => refused(400, 'malformed_text', 'The body must be UTF-8.')
 export const malformedUrl = () => refused(400, 'malformed_request', 'The URL must be percent-encoded UTF-8.')
@@ -153,21 +157,27 @@ function oneOf (words: string[]): string {
   return words.join(', ').replace(/, ([^,]*)$/, ' or $1')
 }
 
-/** Fastify's own refusals, by its error code; `uploads` = what the route takes instead of JSON. */
-const FASTIFY: Record<string, (uploads?: readonly string[]) => HttpProblem> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: uploads => notTaken(uploads),
-  FST_ERR_CTP_BODY_TOO_LARGE: () => bodyTooLarge(),
+/** What a route takes: so many bytes, and instead of JSON `uploads`. */
+interface Takes {
+  bodyLimit: number
+  config: { uploads?: readonly string[] }
+}
+
+/** Fastify's own refusals, by its error code. */
+const FASTIFY: Record<string, (route: Takes) => HttpProblem> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ({ config }) => notTaken(config.uploads),
+  FST_ERR_CTP_BODY_TOO_LARGE: ({ bodyLimit }) => bodyTooLarge(bodyLimit),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => cutShort(),
   FST_ERR_CTP_EMPTY_JSON_BODY: () => malformedJson(),
   FST_ERR_CTP_INVALID_JSON_BODY: () => malformedJson()
 }
 
 /** What was thrown, as a HttpProblem; null when we did not foresee it. */
-export function asProblem (error: unknown, uploads?: readonly string[]): HttpProblem | null {
+export function asProblem (error: unknown, route: Takes): HttpProblem | null {
   if (error instanceof HttpProblem) return error
   const { code, statusCode } = error as { code?: string, statusCode?: number }
   const known = FASTIFY[code ?? '']
-  if (known !== undefined) return known(uploads)
+  if (known !== undefined) return known(route)
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return refused(statusCode, 'malformed_request', 'The request must be valid HTTP.')
   }

@@ -135,7 +135,7 @@ const ERRORS: Record<
   },
   413: {
     name: 'PayloadTooLarge',
-    description: 'The body is larger than 20 MB.',
+    description: 'The body is larger than 4 MB; where it may hold attachments or a file, than 20 MB.',
     example: { error: 'The body must be at most 20 MB.', code: 'body_too_large' }
   },
   415: {

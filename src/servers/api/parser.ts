@@ -14,7 +14,10 @@ interface Refused {
 /** Node makes no request of the method CONNECT: under this name it is refused like what has a code of Node's. */
 const CONNECT = 'CONNECT'
 
-/** By Node's code. Node reads 16 kB of headers, and `requestTimeout` in http.ts is 60 s. */
+/** A client has so long to take its refusal: an end at once would cut it off. Source: RFC 9112 9.6. */
+const LINGER_MS = 1000
+
+/** By Node's code. Node reads 16 kB of headers; http.ts has the times. */
 const REFUSALS: Record<string, Refused> = {
   [CONNECT]: {
     status: 405,
@@ -23,7 +26,10 @@ const REFUSALS: Record<string, Refused> = {
     headers: { allow: 'DELETE, GET, HEAD, PATCH, POST' }
   },
   HPE_HEADER_OVERFLOW: { status: 431, error: 'The URL and the headers must be at most 16 kB in all.' },
-  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, error: 'The request must arrive within 60 seconds.' }
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: 408,
+    error: 'The headers must arrive within 15 seconds, the whole request within 60.'
+  }
 }
 const MALFORMED: Refused = { status: 400, error: 'The request must be valid HTTP/1.1.' }
 
@@ -53,9 +59,9 @@ export function parserRefusals (limiter: () => Limiter | null): ParserRefusals {
     // Answers come in the order of their requests: ours would be taken for that of an earlier one, so the line only
     // ends after it.
     const owed = open(socket).findLast(({ req, headersSent }) => req.complete || headersSent)
-    if (owed === undefined) socket.end(refusal(REFUSALS[code ?? ''] ?? MALFORMED, socket, limiter()))
-    else if (owed.writableFinished) socket.destroySoon()
-    else owed.once('close', () => socket.destroySoon())
+    if (owed === undefined) endWith(socket, refusal(REFUSALS[code ?? ''] ?? MALFORMED, socket, limiter()))
+    else if (owed.writableFinished) endWith(socket)
+    else owed.once('close', () => endWith(socket))
   }
 
   return {
@@ -64,11 +70,18 @@ export function parserRefusals (limiter: () => Limiter | null): ParserRefusals {
     },
     refuse,
     refuseConnect (socket) {
-      // Node has let go of the socket: its errors, what it still brings and its end are nobody's.
-      socket.on('error', () => {}).once('finish', () => socket.destroy()).resume()
+      // Node has let go of the socket: its errors and what it still brings are nobody's.
+      socket.on('error', () => {}).resume()
       refuse({ code: CONNECT }, socket)
     }
   }
+}
+
+/** Whoever keeps his half open holds nothing for long. */
+function endWith (socket: Socket, text = ''): void {
+  socket.end(text)
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
 }
 
 function refusal (

@@ -11,12 +11,12 @@ import { importSuppressions, type WantedSuppression } from '#src/actions/suppres
 import { parseTime } from '#src/base/clock.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { encodingProblem, refuseFaults, schemaFaults, type Api } from './context.ts'
+import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { bodyTooLarge, FaultList, invalid, notTaken } from './errors.ts'
 import { askerOf, MUST_BE_TIME, textReader, timeText } from './params.ts'
 import {
   LINES_MAX,
   readUpload,
-  UPLOAD_BYTES_MAX,
   UPLOAD_TYPES,
   type UnreadLine,
   type UploadLine,
@@ -84,7 +84,8 @@ export function suppressionFileRoutes (app: Api, services: Services, reads: Read
     plain.addContentTypeParser([...UPLOAD_TYPES], (request, payload, done) => {
       const problem = encodingProblem(request)
       if (problem !== null) return done(problem)
-      if (Number(request.headers['content-length'] ?? 0) > UPLOAD_BYTES_MAX) return done(bodyTooLarge())
+      const bytes = Number(request.headers['content-length'] ?? 0)
+      if (bytes > BIG_BODY_BYTES_MAX) return done(bodyTooLarge(BIG_BODY_BYTES_MAX))
       done(null, payload)
     })
     importRoute(plain.withTypeProvider<TypeBoxTypeProvider>(), services)
@@ -94,6 +95,7 @@ export function suppressionFileRoutes (app: Api, services: Services, reads: Read
 /** The body is read as it arrives, by the route. */
 function importRoute (app: Api, services: Services): void {
   app.post('/suppressions/import', {
+    bodyLimit: BIG_BODY_BYTES_MAX,
     config: { scope: 'suppressions:write', errors: [409], uploads: UPLOAD_TYPES },
     schema: {
       operationId: 'importSuppressions',

@@ -2,6 +2,7 @@ import { pipeline } from 'node:stream/promises'
 import { CsvError, parse, type Info } from 'csv-parse'
 import { parseAddress } from '#streams/address.ts'
 import { errorCode } from '#src/base/errors.ts'
+import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { bodyTooLarge, cutShort, invalid, malformedText, mustFault } from './errors.ts'
 
 /** What an upload of addresses may be. */
@@ -10,7 +11,6 @@ export type UploadType = typeof UPLOAD_TYPES[number]
 
 export const LINES_MAX = 50_000
 /** As for every other body. */
-export const UPLOAD_BYTES_MAX = 20 * 1024 * 1024
 /** An address has at most 320; other columns are not read. */
 const LINE_CHARS_MAX = 10_000
 
@@ -44,7 +44,7 @@ async function* textOf (body: AsyncIterable<Buffer>): AsyncGenerator<string, voi
   let bytes = 0
   for await (const chunk of whole(body)) {
     bytes += chunk.length
-    if (bytes > UPLOAD_BYTES_MAX) throw bodyTooLarge()
+    if (bytes > BIG_BODY_BYTES_MAX) throw bodyTooLarge(BIG_BODY_BYTES_MAX)
     yield decode(decoder, chunk)
   }
   yield decode(decoder)

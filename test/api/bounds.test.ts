@@ -1,0 +1,92 @@
+import Fastify from 'fastify'
+import { once } from 'node:events'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import t from 'tap'
+import { addressRanges } from '#src/base/address-ranges.ts'
+import { createLog } from '#src/base/log.ts'
+import { BodyBudget } from '#src/servers/api/body-budget.ts'
+import { boundConnections } from '#src/servers/api/connections.ts'
+import { startTestApp } from '../support/app.ts'
+import { until } from '../support/wait.ts'
+
+const app = await startTestApp(t)
+
+t.test('who is refused and keeps his half open is let go', async t => {
+  const { hostname, port } = new URL(app.url)
+  const requests = ['GARBAGE\r\n\r\n', 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n']
+  for (const bytes of requests) {
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+    let isGone = false
+    socket.on('error', () => {
+      isGone = true
+    }).resume().write(bytes)
+    t.teardown(() => socket.destroy())
+    await once(socket, 'end')
+    await until(() => {
+      if (!isGone) socket.write('more')
+      return isGone
+    })
+    t.pass(bytes.slice(0, 7))
+  }
+})
+
+t.test('an address has so many connections at once, a proxy of ours any number', async t => {
+  for (const [proxies, kept] of [[[], 1000], [['loopback'], 1010]] as const) {
+    const server = Fastify()
+    boundConnections(server, addressRanges(proxies), createLog('silent'))
+    await server.listen({ host: '127.0.0.1', port: 0 })
+    const { port } = server.server.address() as AddressInfo
+    const closed = new Set<Socket>()
+    const opened = await Promise.all(Array.from({ length: 1010 }, async () => {
+      const socket = connect(port, '127.0.0.1').on('error', () => {})
+      socket.on('close', () => closed.add(socket)).resume()
+      await once(socket, 'connect')
+      return socket
+    }))
+    await until(() => opened.length - closed.size === kept)
+    const [one] = opened.filter(socket => !closed.has(socket))
+    one!.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await once(one!, 'data')
+    t.equal(opened.length - closed.size, kept)
+    for (const socket of opened) socket.destroy()
+    await server.close()
+  }
+})
+
+t.test('big bodies wait for room, and no account takes all of it', async t => {
+  const MB = 1024 * 1024
+  const hasty = new BodyBudget(1)
+  t.type(await hasty.take('acc_one', 60 * MB), 'function')
+  t.equal(await hasty.take('acc_one', 20 * MB), null, 'it does not wait for ever')
+  const budget = new BodyBudget()
+  const [first, ...rest] = await Promise.all([20, 20, 20].map(size => budget.take('acc_one', size * MB)))
+  const waiting = budget.take('acc_one', 20 * MB)
+  t.type(await budget.take('acc_two', 20 * MB), 'function', 'another account does not wait')
+  first!()
+  const fourth = await waiting
+  t.type(fourth, 'function', 'it goes on where another one has ended')
+  for (const giveBack of [fourth, ...rest]) giveBack!()
+  t.type(await budget.take('acc_one', 60 * MB), 'function', 'all was given back')
+})
+
+t.test('a body is read by who may do what it asks, up to 4 MB where it brings no files, of so many values', async t => {
+  const key = await app.newKey({ scopes: ['suppressions:read'] })
+  const big = `[${'{},'.repeat(300_000)}{}]`
+  const lesser = await app.request('POST', '/api/emails', { raw: big, key: key.secret })
+  t.match(lesser, { status: 403, body: { error: 'Insufficient API key permissions' } })
+  t.match(await app.request('POST', '/api/emails', { raw: '{"from":', key: key.secret }), { status: 403 })
+  t.match(await app.request('POST', '/api/emails', { raw: big }), {
+    status: 400,
+    body: { error: 'The body must hold at most 250000 values.' }
+  })
+  const text = (megabytes: number) => `{"name":"${'x'.repeat(megabytes * 1024 * 1024)}"}`
+  t.match(await app.request('POST', '/api/domains', { raw: text(4) }), {
+    status: 413,
+    body: { error: 'The body must be at most 4 MB.' }
+  })
+  t.match(await app.request('POST', '/api/emails', { raw: text(19) }), { status: 422 })
+  t.match(await app.request('POST', '/api/emails', { raw: text(20) }), {
+    status: 413,
+    body: { error: 'The body must be at most 20 MB.' }
+  })
+})
