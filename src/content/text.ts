@@ -7,8 +7,8 @@ const LENGTH_MAX = 2 * 1024 * 1024
 const DEPTH_MAX = 64
 /** Children of one element; the rest is left out. */
 const CHILDREN_MAX = 20_000
-/** Opening tags; what comes after them is left out. The reader's stack costs its own length with each of them, and not
- *  all are closed. */
+/** Tags; what comes after them is left out. The reader's stack costs its own length with each of them, and not all are
+ *  closed. */
 const TAGS_MAX = 20_000
 /** Texts kept, in characters. */
 const KEPT_MAX = 16 * 1024 * 1024
@@ -56,7 +56,7 @@ function endOf (html: string, name: string | undefined, from: number): number {
 
 /** Where there is too much of it. */
 function placeOfLast (html: string): number {
-  const tag = /<[a-z]/gi
+  const tag = /<\/?[a-z]/gi
   let count = 0
   while (count < TAGS_MAX && tag.test(html)) count++
   return count < TAGS_MAX ? LENGTH_MAX : Math.min(tag.lastIndex - 2, LENGTH_MAX)

@@ -159,5 +159,6 @@ t.test('html that is made to be too much work makes a text all the same, and no 
     filled('<style>')
   ]
   for (const html of much) t.ok(textFromHtml(html).length <= 2 * 1024 * 1024, html.slice(0, 20))
+  t.equal(textFromHtml(`begun${'</p>'.repeat(20_000)}ended`), 'begun', 'tags that close count, too')
   t.end()
 })

@@ -77,7 +77,7 @@ export function parserRefusals (limiter: () => Limiter | null): ParserRefusals {
   }
 }
 
-/** Whoever keeps his half open holds nothing for long. */
+/** A client that keeps its half open holds nothing for long. */
 function endWith (socket: Socket, text = ''): void {
   socket.end(text)
   const timer = setTimeout(() => socket.destroy(), LINGER_MS)
