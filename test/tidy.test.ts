@@ -36,6 +36,19 @@ const floors = [
   ['test']
 ]
 
+/** What Jetpost is shipped with. Each may be used in any product whose maker names its authors, if anybody. */
+const LICENCES = new Set([
+  '0BSD',
+  'Apache-2.0',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'BlueOak-1.0.0',
+  'ISC',
+  'MIT',
+  'MIT-0',
+  'Unlicense'
+])
+
 /** Which packages the pure modules may use; `node:` counts as one. */
 const pure: Record<string, string[]> = {
   streams: ['@sinclair/typebox'],
@@ -283,7 +296,7 @@ t.test('lines and files are not too long', async t => {
 
 t.test('npm checks every package it installs, wherever it comes from', async t => {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
-    packages: Record<string, { integrity?: string, resolved?: string }>
+    packages: Record<string, { integrity?: string, resolved?: string, license?: string, dev?: boolean }>
   }
   const installed = Object.entries(packages).filter(([path]) => path !== '')
   t.strictSame(
@@ -295,6 +308,11 @@ t.test('npm checks every package it installs, wherever it comes from', async t =
     installed.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path),
     [],
     'packages that name a host'
+  )
+  t.strictSame(
+    installed.filter(([, { license, dev }]) => dev !== true && !LICENCES.has(license ?? '')).map(([path]) => path),
+    [],
+    'packages whose licence asks for more than to be named'
   )
 })
 
