@@ -13,7 +13,7 @@ import { decodeStored } from '#src/nats/message.ts'
 import type { LiveDirectory } from './directory.ts'
 import { acceptEmails, prepareEmail, type EmailDraft } from './email.ts'
 import { stamp, type FactLog } from './fact-log.ts'
-import { FIRST_ACCOUNT } from './first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import type { Services } from './services.ts'
 
 const CORRELATION = 'alerts'

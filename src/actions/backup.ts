@@ -3,7 +3,7 @@ import { subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { getFact } from '#src/nats/get.ts'
 import { stamp, type FactLog } from './fact-log.ts'
-import { FIRST_ACCOUNT } from './first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 
 /** Records that a backup is complete. Throws LogUnavailable. */
 export async function recordBackup (

@@ -1,3 +1,4 @@
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { Refusal } from '#streams/define.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { FIXED_KEY } from '#streams/key/decide.ts'
@@ -10,8 +11,6 @@ import { addDomain } from './domain.ts'
 import { createKey, revokeKey } from './key.ts'
 import type { Services } from './services.ts'
 
-/** The account that every installation starts with. Its id is fixed, so that nodes starting together make one. */
-export const FIRST_ACCOUNT = 'acc_first'
 const FIRST_KEY = 'key_first'
 /** Name of the key that JETPOST_API_KEY fixes. It may be given another: such keys are known by their id. */
 const OPERATOR_KEY_NAME = 'JETPOST_API_KEY'

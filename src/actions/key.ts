@@ -13,6 +13,7 @@ import {
   limitsFault,
   NO_POWERS,
   nameFault,
+  operatorFault,
   scopesFault,
   type KeyChange,
   type Powers
@@ -66,10 +67,11 @@ async function makeKey (
   given?: { secret: string, id: string }
 ): Promise<OpenKey | Refusal> {
   const nowMs = services.factLog.clock.nowMs()
-  const fault = fieldsFault(wanted, nowMs) ?? countFault(countOf(services.directory.now.keys.values(), asker.account))
+  const { expiresMs, ...settings } = folded(wanted)
+  const fault = fieldsFault(wanted, nowMs) ?? operatorFault({ ...settings, account: asker.account }) ??
+    countFault(countOf(services.directory.now.keys.values(), asker.account))
   if (fault !== null) return fault
   const { secret, ...marks } = openSecret(wanted.test, given?.secret)
-  const { expiresMs, ...settings } = folded(wanted)
   const id = given?.id ?? newId('key', nowMs)
   const data = { key: id, ...settings, ...marks, expiresAt: expiresMs === null ? null : timestamp(expiresMs) }
   return { ...await createEntity(services, 'key', id, stamp(KeyCreated, askedBy(asker), data, nowMs)), secret }

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { Refusal } from '#streams/define.ts'
 import type { KeyEntry, SessionEntry } from '#streams/directory.ts'
-import { isLive, opens } from '#streams/key/decide.ts'
+import { isLive, isOperator, opens } from '#streams/key/decide.ts'
 import { placeOf } from '#streams/place.ts'
 import { isOpen, isStale, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
 import { SessionEnded, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
@@ -12,7 +12,6 @@ import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import type { Asker, Services } from './services.ts'
-import { FIRST_ACCOUNT } from './first-start.ts'
 import { stamp } from './fact-log.ts'
 
 type SessionServices = Pick<Services, 'factLog' | 'directory'>
@@ -102,10 +101,10 @@ function proofOf ({ vault }: Pick<Services, 'vault'>, session: string, key: stri
   return vault.derive(`${session} ${key}`, LINK_CONTEXT)
 }
 
-/** Of the first account: what an operator at this machine signs in with; null when there is none. */
+/** What an operator at this machine signs in with; null when there is none. */
 export function operatorsKey ({ directory, factLog: { clock } }: SessionServices): KeyEntry | null {
   const own = [...directory.now.keys.values()].filter(key =>
-    key.account === FIRST_ACCOUNT && isLive(key, clock.nowMs()) && mayOpenDashboard(key) && !key.test
+    isLive(key, clock.nowMs()) && mayOpenDashboard(key) && isOperator(key)
   )
   return own.find(({ scopes }) => scopes.includes('full')) ?? own[0] ?? null
 }

@@ -23,7 +23,8 @@ export const dashboard: CliCommand = {
       const key = operatorsKey(services)
       if (key === null) {
         throw new Complaint(
-          'The first account has no live key that opens the dashboard: make one with jetpost keys create --scopes full.'
+          "The first account has no key that opens the operator's dashboard: make one with jetpost keys create " +
+            '--scopes full.'
         )
       }
       return mintLink(services, key)

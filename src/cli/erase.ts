@@ -1,5 +1,5 @@
 import { loadErasures, requestErasure } from '#src/actions/erasure.ts'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { parseAddress } from '#streams/address.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'

@@ -52,7 +52,7 @@ export interface CreateKeyAnswer {
   scopes: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'full'>
+    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -77,11 +77,12 @@ export interface CreateKeyAnswer {
 export interface CreateKeyRequest {
   /** A name for people. */
   name: string
-  /** What the key may do. `["full"]` = everything. */
+  /** What the key may do. `["full"]` = everything. Only a live key of the first account with domains `["*"]` can
+   *  have `operator`, and only from a key that has it. */
   scopes: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'full'>
+    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
   /** The domains the key may send from, 1 to 1000. `["*"]` = every domain of the account. */
   domains: string[]
   /** When the key expires. `null` = never. */
@@ -674,7 +675,7 @@ export interface Key {
   scopes: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'full'>
+    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -839,7 +840,7 @@ export interface Me {
   scopes: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'full'>
+    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -1287,11 +1288,12 @@ export interface UpdateDomainRequest {
 export interface UpdateKeyRequest {
   /** A name for people. */
   name?: string
-  /** What the key may do. `["full"]` = everything. */
+  /** What the key may do. `["full"]` = everything. Only a live key of the first account with domains `["*"]` can
+   *  have `operator`, and only from a key that has it. */
   scopes?: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'full'>
+    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
   /** The domains the key may send from, 1 to 1000. `["*"]` = every domain of the account. */
   domains?: string[]
   /** When the key expires. `null` = never. */

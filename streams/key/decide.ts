@@ -1,3 +1,4 @@
+import { FIRST_ACCOUNT } from '../account/facts.ts'
 import { parseDomain } from '../address.ts'
 import { NAME_LENGTH_MAX, Refusal, type UnstampedOf } from '../define.ts'
 import type { KeyEntry } from '../directory.ts'
@@ -53,6 +54,26 @@ export function mayDo (key: Powers, scope: Scope): boolean {
   return key.scopes.includes('full') || key.scopes.includes(scope)
 }
 
+/** Whether it may see and do what concerns the whole installation. It takes more than the scope: `full` is all that its
+ *  key can have, and only some keys can have this. */
+export function isOperator (key: KeyEntry): boolean {
+  return mayDo(key, 'operator') && canOperate(key)
+}
+
+/** Who may have the scope operator: neither another account, nor a key that was made to do less than its account. */
+export function operatorFault (key: OperatorClaim & Pick<KeyEntry, 'scopes'>): Refusal | null {
+  return !key.scopes.includes('operator') || canOperate(key) ? null : new Refusal(
+    'invalid_scope',
+    'operator must only be given to a live key of the first account with domains ["*"].'
+  )
+}
+
+type OperatorClaim = Pick<KeyEntry, 'account' | 'test' | 'domains'>
+
+function canOperate ({ account, test, domains }: OperatorClaim): boolean {
+  return account === FIRST_ACCOUNT && !test && domains.includes('*')
+}
+
 /** Spec 4.1 rule 1: `from` must be on a domain linked to the key, and the domain must be its account's (or everybody's
  *  sandbox). */
 export function maySendFrom (key: KeyEntry, domain: string, owner: string | undefined): boolean {
@@ -101,7 +122,7 @@ export type KeyChange = Partial<Pick<KeyEntry, 'name' | 'scopes' | 'domains' | '
 
 /** All that may be changed, as it is from now on; nothing when it is so already. */
 export function decideChange (key: KeyEntry, { defaults, ...change }: KeyChange): KeyDecision[] | Refusal {
-  const fault = powersFault(key, change)
+  const fault = powersFault(key, change) ?? operatorFault({ ...key, ...change })
   if (fault !== null) return fault
   const before = settingsOf(key)
   const after = settingsOf({ ...key, ...change, defaults: { ...key.defaults, ...defaults } })

@@ -17,6 +17,7 @@ export const SCOPES = [
   'suppressions:write',
   'erasures:write',
   'dashboard',
+  'operator',
   'full'
 ] as const
 export type Scope = typeof SCOPES[number]

@@ -22,8 +22,8 @@ export function mayOpenDashboard (key: KeyEntry): boolean {
   return mayDo(key, 'dashboard')
 }
 
-/** What somebody who signed in with this key may do: all that it may, and with the scope dashboard all there is but to
- *  see and to make keys, whose powers could be greater than its own. */
+/** What somebody who signed in with this key may do: all that it may, and with the scope dashboard all there is in its
+ *  account but to see and to make keys, whose powers could be greater than its own. */
 export function asVisitor (key: KeyEntry): KeyEntry {
   return key.scopes.includes('full')
     ? key
@@ -32,7 +32,7 @@ export function asVisitor (key: KeyEntry): KeyEntry {
       scopes: [
         ...new Set([
           ...key.scopes,
-          ...SCOPES.filter(scope => scope !== 'full' && !scope.startsWith('keys:'))
+          ...SCOPES.filter(scope => scope !== 'full' && scope !== 'operator' && !scope.startsWith('keys:'))
         ])
       ]
     }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { api } from '#src/nats/api.ts'
 import { lastSequence } from '#src/nats/get.ts'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { createKey, grantKey } from '#src/actions/key.ts'
 import { KEYS_MAX } from '#streams/key/decide.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
@@ -358,6 +358,39 @@ t.test('a key grants no more than it holds, by no road', async t => {
     { status: 422 },
     'fields come before growth'
   )
+})
+
+t.test('operator is for live keys of the first account on all domains, from who has it', async t => {
+  const code = (answer: Answer) => answer.body.details?.map((fault: any) => [fault.field, fault.code, fault.message])
+  const fault = [
+    'scopes',
+    'invalid_scope',
+    'operator must only be given to a live key of the first account with domains ["*"].'
+  ]
+  const scopes = ['dashboard', 'operator', 'keys:write']
+  for (
+    const [name, answer] of [
+      ['test', await make({ scopes, test: true })],
+      ['bound', await make({ scopes, domains: ['shop.example'] })],
+      ['another account', await make({ scopes }, await app.newAccountKey())]
+    ] as const
+  ) {
+    t.equal(answer.status, 422, name)
+    t.strictSame(code(answer), [fault], name)
+  }
+  const { body: operator } = await make({ scopes })
+  t.strictSame(operator.scopes, scopes)
+  t.strictSame(code(await patch(operator.id, { domains: ['shop.example'] })), [fault])
+  t.equal((await make({ scopes: ['operator'] }, operator.key)).status, 201, 'it hands it on')
+  const { body: other } = await make({ scopes: ['dashboard', 'keys:write'] })
+  for (
+    const answer of [
+      await make({ scopes: ['operator'] }, other.key),
+      await patch(other.id, { scopes: ['dashboard', 'operator'] }, other.key),
+      await rotate(operator.id, {}, other.key),
+      await revoke(operator.id, other.key)
+    ]
+  ) t.equal(answer.status, 403)
 })
 
 t.test('a key may narrow, rotate and revoke itself', async t => {

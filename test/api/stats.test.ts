@@ -1,7 +1,7 @@
 import t from 'tap'
 import { EmailClicked, EmailDelivered, EmailRecorded } from '#streams/email/facts.ts'
 import { NOTHING, type Counts } from '#projections/counts.ts'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { stamp } from '#src/actions/fact-log.ts'
 import { closeMonth } from '#src/actions/usage.ts'
 import { newId } from '#src/base/id.ts'

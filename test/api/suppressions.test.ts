@@ -1,7 +1,7 @@
 import t from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { REASONS, SuppressionAdded, type SuppressionReason } from '#streams/suppression/facts.ts'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { causedBy, stamp } from '#src/actions/fact-log.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { suppress, unsuppress } from '#src/actions/suppression.ts'

@@ -13,7 +13,7 @@ import {
 } from '#streams/email/facts.ts'
 import { placeOf } from '#streams/place.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { newId } from '#src/base/id.ts'
 import type { Bus } from '#src/nats/connect.ts'
 

@@ -1,6 +1,7 @@
 import t from 'tap'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { decodeFact } from '#streams/catalog.ts'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { SCOPES } from '#streams/key/facts.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { readRange } from '#src/nats/range.ts'
 import { crawl, dashboardRoutes, type Form, type Route } from '../support/crawl.ts'
@@ -181,6 +182,37 @@ t.test('with the scope dashboard a visitor sees no keys and creates none', async
   }
   t.equal(await keys(), before)
   t.equal((await visitor.get('/dashboard/emails')).status, 200)
+})
+
+t.test("what is the operator's opens for keys with the scope operator alone, pages and forms", async t => {
+  const key = async (wish: Parameters<typeof app.newKey>[0]) => (await app.newKey(wish)).secret
+  const bound = ['shop-of-ada.example']
+  const keys: Array<[name: string, secret: string, isOperator: boolean]> = [
+    ['full', await key({}), true],
+    ['dashboard and operator', await key({ scopes: ['dashboard', 'operator'] }), true],
+    ['dashboard', await key({ scopes: ['dashboard'] }), false],
+    ['all but operator', await key({ scopes: SCOPES.filter(scope => !/^(full|operator)$/.test(scope)) }), false],
+    ['a full test key', await key({ test: true }), false],
+    ['full for one domain', await key({ domains: bound }), false],
+    ['dashboard for one domain, test', await key({ scopes: ['dashboard'], domains: bound, test: true }), false],
+    ['full of another account', await app.newAccountKey(), false]
+  ]
+  const ours = routes.filter(({ path }) => /^\/(operations|mailbox)/.test(path))
+  t.ok(ours.length >= 17, `${ours.length} routes of the operator`)
+  for (const [name, secret, isOperator] of keys) {
+    const visitor = await visit(app, secret)
+    const { html } = await visitor.get('/dashboard')
+    for (const place of ['operations', 'mailbox']) {
+      t.equal(html.includes(`href="/dashboard/${place}"`), isOperator, `${name}: the menu has ${place}`)
+    }
+    for (const route of ours) {
+      const { status, html } = route.method === 'GET'
+        ? await visitor.get(own.pages.get(route.name)![0]!)
+        : await visitor.post(formsFor(route)[0]!.action, { ...formsFor(route)[0]!.fields, csrf: visitor.csrf })
+      const isRefused = status === 404 && html.includes('This page does not exist.')
+      t.equal(isRefused, !isOperator, `${name}: ${status} ${route.name}`)
+    }
+  }
 })
 
 /** How many facts of each kind the first account has, and on whose behalf each request wrote. */

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { createTokens } from '#src/content/token.ts'
 import { readFacts } from '#src/nats/range.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'

@@ -1,17 +1,20 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import type { AnyFact } from '#streams/catalog.ts'
-import type { Fact } from '#streams/define.ts'
-import { emptyDirectory, evolveDirectory, type Directory } from '#streams/directory.ts'
+import { Refusal, type Fact } from '#streams/define.ts'
+import { emptyDirectory, evolveDirectory, type Directory, type KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
   countFault,
+  decideChange,
   domainsFault,
   expiryFault,
   FIXED_KEY,
   foldDomains,
   grantFault,
   isLive,
+  isOperator,
   isWithin,
   KEYS_MAX,
   mayDo,
@@ -19,6 +22,7 @@ import {
   nameFault,
   NO_POWERS,
   opens,
+  operatorFault,
   powersFault,
   previousUntilMs,
   rotationFault,
@@ -59,6 +63,30 @@ t.test('a key grants no more than it holds', async t => {
   for (const [name, wanted, held, expected] of table) {
     t.equal(isWithin({ ...FULL, ...wanted }, { ...FULL, ...held }), expected, name)
   }
+})
+
+t.test('the operator is who has full or operator with a live key of the first account on all domains', async t => {
+  const table: Array<[name: string, given: Partial<KeyEntry>, fine: boolean]> = [
+    ['as it must be', {}, true],
+    ['another account', { account: 'acc_other' }, false],
+    ['a test key', { test: true }, false],
+    ['one domain', { domains: ['a.example'] }, false]
+  ]
+  for (const [name, given, fine] of table) {
+    const key = keyEntry({ account: FIRST_ACCOUNT, ...given })
+    const asked = keyEntry({ ...key, scopes: ['dashboard', 'operator'] })
+    t.equal(isOperator(key), fine, `full: ${name}`)
+    t.equal(isOperator(asked), fine, `operator: ${name}`)
+    t.equal(isOperator({ ...key, scopes: ['dashboard', 'keys:write'] }), false, `without the scope: ${name}`)
+    t.equal(operatorFault(key), null, `full may be had: ${name}`)
+    for (const refused of [operatorFault(asked), decideChange(key, { scopes: ['operator'] })]) {
+      t.equal(refused instanceof Refusal, !fine, name)
+      if (!fine) t.match(refused, { code: 'invalid_scope', message: /^operator must only be given to a live key of/ })
+    }
+  }
+  const operators = keyEntry({ account: FIRST_ACCOUNT, scopes: ['operator'] })
+  t.match(decideChange(operators, { domains: ['a.example'] }), { code: 'invalid_scope' }, 'nor is it bound later')
+  t.equal(isWithin({ ...FULL, scopes: ['operator'] }, { ...FULL, scopes: ['dashboard', 'keys:write'] }), false)
 })
 
 const powers: fc.Arbitrary<Powers> = fc.record({

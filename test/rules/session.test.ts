@@ -117,7 +117,7 @@ t.test('with the scope dashboard one may do all but see and make keys, and keeps
   const own = keyEntry({ scopes: ['dashboard'], domains: ['a.example'], expiresMs: NOW_MS, test: true })
   const visitor = asVisitor(own)
   const may = (scope: Scope) => mayDo(visitor, scope)
-  t.strictSame(SCOPES.filter(scope => !may(scope)).toSorted(), ['full', 'keys:read', 'keys:write'])
+  t.strictSame(SCOPES.filter(scope => !may(scope)).toSorted(), ['full', 'keys:read', 'keys:write', 'operator'])
   t.strictSame({ ...visitor, scopes: own.scopes }, own, 'domains, end and kind stay as they are')
   t.strictSame(own.scopes, ['dashboard'], 'and the key is not changed')
 })

@@ -41,7 +41,8 @@ const fields = {
     minItems: 1,
     maxItems: 100,
     noun: 'scope',
-    description: 'What the key may do. `["full"]` = everything.'
+    description: 'What the key may do. `["full"]` = everything. Only a live key of the first account with domains ' +
+      '`["*"]` can have `operator`, and only from a key that has it.'
   }),
   domains: Type.Array(DomainSchema, {
     minItems: 1,
@@ -142,8 +143,8 @@ const REVOKE_TEXT = 'It stops working everywhere within a second. A key may revo
 const ROTATE_TEXT = 'The previous secret works for `overlap_s` seconds more; an older one stops working. Both ' +
   'secrets are one key, with one id and one window.'
 
-/** What was ahead when it was read may be past when it is decided. */
-const FIELDS = { in_the_past: 'expires_at' }
+/** What was ahead when it was read may be past when it is decided; who may be an operator depends on more than scopes. */
+const FIELDS = { in_the_past: 'expires_at', invalid_scope: 'scopes' }
 
 /** Also the key that asks may have changed on another node: it is judged once the directory has caught up. */
 export function keyRoutes (app: Api, services: Services): void {

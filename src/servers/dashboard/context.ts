@@ -1,8 +1,8 @@
 import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isOperator } from '#streams/key/decide.ts'
 import { asVisitor, isOpen } from '#streams/session/decide.ts'
 import { Jetpost } from '#src/client/client.ts'
-import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { renewTicket, visitorOf, type Visitor } from '#src/actions/session.ts'
 import { Html, html } from '#src/base/html.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
@@ -196,7 +196,7 @@ class Dashboard {
         timeoutMs: API_TIMEOUT_MS
       }),
       asker: { account: key.account, correlation: request.id },
-      isOperator: key.account === FIRST_ACCOUNT,
+      isOperator: isOperator(own),
       csrf: csrfOf(session),
       nowMs: services.factLog.clock.nowMs()
     }

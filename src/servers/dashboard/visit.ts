@@ -23,7 +23,7 @@ export interface Visit {
   api: Jetpost
   /** For actions that the API does not have. */
   asker: Asker
-  /** Of the account that runs this installation: sees all of it under Operations. */
+  /** Sees the whole installation under Operations, and the mailbox. */
   isOperator: boolean
   /** Goes into every form: see `form` in parts.ts. */
   csrf: string

@@ -21,6 +21,7 @@ export interface KeyFields {
 const MEANINGS: Record<Scope, string> = {
   full: 'everything, and this dashboard',
   dashboard: 'this dashboard, except its keys',
+  operator: 'Operations and Mailbox in this dashboard',
   'emails:send': 'send, cancel and retry emails',
   'emails:read': 'read emails, events and statistics',
   'templates:read': 'read templates',
@@ -94,7 +95,7 @@ ${
     form(
       visit,
       { action: '/dashboard/keys', class: 'card fields' },
-      html`${once.field()}${nameField(typed, faults)}${powerFields(typed, domains, faults)}
+      html`${once.field()}${nameField(typed, faults)}${powerFields(visit, typed, domains, faults)}
 <fieldset><legend>Live or test</legend>${checkbox('test', 'on', TEST, typed.test)}</fieldset>
 ${defaultFields(typed)}
 <div><button class="primary">Create key</button></div>`
@@ -114,7 +115,7 @@ export function nameField (typed: KeyFields, faults: Faults): Html {
 }
 
 /** Scopes, domains and expiry. */
-export function powerFields (typed: KeyFields, domains: string[], faults: Faults): Html {
+export function powerFields (visit: Visit, typed: KeyFields, domains: string[], faults: Faults): Html {
   const box = (scope: Scope) =>
     checkbox(
       'scopes',
@@ -122,10 +123,11 @@ export function powerFields (typed: KeyFields, domains: string[], faults: Faults
       html`<code>${scope}</code><br><span class="hint">${MEANINGS[scope]}</span>`,
       typed.scopes.includes(scope)
     )
+  const isOffered = (scope: Scope) => scope !== 'operator' || visit.isOperator || typed.scopes.includes(scope)
   const fault = faults.of('scopes') !== null && typed.scopes.length === 0 ? NO_SCOPE : faults.of('scopes')
   return html`<fieldset><legend>Scopes</legend>${fault !== null && html`<p class="fault">${fault}</p>`}
 <div class="checks">${box('full')}</div>
-<div class="checks">${SCOPES.filter(scope => scope !== 'full').map(box)}</div></fieldset>
+<div class="checks">${SCOPES.filter(scope => scope !== 'full' && isOffered(scope)).map(box)}</div></fieldset>
 <div class="columns">${
     field({
       name: 'domains',

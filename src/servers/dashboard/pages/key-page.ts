@@ -113,7 +113,7 @@ ${
       visit,
       { action: `/dashboard/keys/${key.id}`, class: 'card fields' },
       html`<h2>Edit</h2>${nameField(fields, faults)}
-${isFixed ? hiddenFields(fields) : powerFields(fields, domains, faults)}
+${isFixed ? hiddenFields(fields) : powerFields(visit, fields, domains, faults)}
 ${defaultFields(fields)}
 <div><button class="primary">Save</button></div>`
     )
