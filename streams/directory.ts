@@ -9,6 +9,8 @@ import type { EventType, WebhookMode } from './webhook/facts.ts'
 export interface AccountEntry {
   id: string
   name: string
+  /** Requests a minute of all its keys together, as an operator has set them. */
+  limits: Partial<Record<LimitClass, number>>
   createdAt: string
 }
 
@@ -127,6 +129,7 @@ export function emptyDirectory (): Directory {
 
 /** What commands change, by kind: a domain by its name, the others by their id. */
 export interface Entities {
+  account: AccountEntry
   key: KeyEntry
   domain: DomainEntry
   webhook: WebhookEntry
@@ -159,7 +162,8 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
   directory.versions.set(subject, seq)
   switch (fact.type) {
     case 'account.created':
-      directory.accounts.set(fact.account, { id: fact.account, name: fact.data.name, createdAt: fact.time })
+    case 'account.limits_changed':
+      evolveAccounts(directory, fact)
       break
     case 'key.created':
     case 'key.changed':
@@ -217,6 +221,19 @@ function evolveKeys (directory: Directory, fact: FactOn<'key'>): void {
     case 'key.revoked':
       return removeKey(directory, fact.data.key)
   }
+}
+
+function evolveAccounts (
+  { accounts }: Directory,
+  fact: FactOn<'account'>
+): void {
+  const { account: id, time } = fact
+  if (fact.type === 'account.created') {
+    accounts.set(id, { id, name: fact.data.name, limits: {}, createdAt: time })
+    return
+  }
+  const account = accounts.get(id)
+  if (account !== undefined) account.limits = fact.data.limits
 }
 
 function addKey (directory: Directory, { data, account, time }: FactNamed<'key.created'>): void {

@@ -34,6 +34,7 @@ const engagement = on(
   'EMAILS',
   ({ account, data: { email, n } }: OfRecipient) => subjects.engagement(account, email, n)
 )
+const account = on('CONTROL', ({ account }: Of<object>) => subjects.account(account))
 const key = on('CONTROL', ({ account, data }: Of<{ key: string }>) => subjects.key(account, data.key))
 const session = on('CONTROL', ({ account, data }: Of<{ session: string }>) => subjects.session(account, data.session))
 const domain = on('CONTROL', ({ data }: Of<{ name: string }>) => subjects.domain(data.name))
@@ -81,7 +82,8 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'email.retry_requested': recipient,
   'email.erased': recipient,
   'inbound.received': on('INBOUND', () => subjects.inbound),
-  'account.created': on('CONTROL', ({ account }) => subjects.account(account)),
+  'account.created': account,
+  'account.limits_changed': account,
   'suppression.added': suppression,
   'suppression.removed': suppression,
   'template.versioned': template,

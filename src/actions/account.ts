@@ -1,8 +1,11 @@
 import { AccountCreated } from '#streams/account/facts.ts'
-import type { Refusal } from '#streams/define.ts'
-import { nameFault } from '#streams/key/decide.ts'
+import { decideAccountLimits } from '#streams/account/decide.ts'
+import { Refusal } from '#streams/define.ts'
+import { limitsFault, nameFault } from '#streams/key/decide.ts'
+import type { LimitClass } from '#streams/key/facts.ts'
 import { newId } from '#src/base/id.ts'
 import { stamp } from './fact-log.ts'
+import { handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 import type { Services } from './services.ts'
 
 /** Makes an account; `id` is given only for the first one, which every node knows by name. Throws Conflict when that
@@ -23,4 +26,20 @@ export async function createAccount (
   )
   const [seq] = await services.factLog.append([{ fact, expectedSeq: 0 }])
   return { account: id, seq: seq! }
+}
+
+/** Sets requests a minute of all keys of an account together. Refuses `invalid_limit` and `not_found`. */
+export async function limitAccount (
+  services: CommandServices,
+  correlation: string,
+  id: string,
+  limits: Partial<Record<LimitClass, number>>
+): Promise<Handled<'account'> | Refusal> {
+  const fault = limitsFault(limits)
+  if (fault !== null) return fault
+  const cause = { account: id, correlation, causation: null }
+  return await handleCommand(services, 'account', id, cause, account =>
+    account === undefined
+      ? new Refusal('not_found', `There is no account ${id}.`)
+      : decideAccountLimits(account, limits))
 }

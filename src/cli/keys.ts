@@ -1,7 +1,7 @@
 import type { KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { OVERLAP_S_DEFAULT, OVERLAP_S_MAX } from '#streams/key/decide.ts'
-import { LIMIT_CLASSES, type LimitClass, type Scope } from '#streams/key/facts.ts'
+import { LIMIT_CLASSES, type Scope } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { grantKey, limitKey, ownKey, revokeKey, rotateKey, type KeyAsker } from '#src/actions/key.ts'
@@ -9,6 +9,7 @@ import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { keyAnswer } from '#src/servers/api/keys.ts'
 import { misused, noVerb, readArgs, takeOnly, usageError, type CliCommand } from './command.ts'
+import { limitOfPair, pairsOf } from './limit-pairs.ts'
 import { withServices, granted, knownAccount } from './open-services.ts'
 import { print, printFields } from './table.ts'
 
@@ -91,10 +92,6 @@ function rowOf ({ id, name, hint, scopes, domains, limits, expiresMs, createdAt 
   }
 }
 
-function pairsOf (limits: Partial<Record<LimitClass, number>>): string {
-  return Object.entries(limits).map(([name, value]) => `${name}=${value}`).join(' ')
-}
-
 /** One key in full: its limits, its defaults for mail, until when its previous secret is valid. */
 async function show ({ account, json }: Values, id: string): Promise<void> {
   const key = await atKeys(account, async (services, asker) => owned(services, asker, id))
@@ -168,20 +165,6 @@ async function limit ({ account, json }: Values, id: string, pairs: string[]): P
   )
   const answer = answerOf(key)
   print([json ? answer : { id, limits: pairsOf(answer.limits) }], json)
-}
-
-/** `other=600`. */
-function limitOfPair (pair: string): [LimitClass, number] {
-  const [, name, value] = /^([^=]+)=(\d{1,8})$/.exec(pair) ?? []
-  const known = LIMIT_CLASSES.find(one => one === name)
-  if (known === undefined) {
-    throw usageError(
-      `${JSON.stringify(pair)} is no limit: it must be a class, = and a whole number. The classes are ${
-        LIMIT_CLASSES.join(', ')
-      }.`
-    )
-  }
-  return [known, Number(value)]
 }
 
 async function revoke ({ account, json }: Values, id: string): Promise<void> {

@@ -863,6 +863,14 @@ export interface Me {
   account: {
     id: string
     name: string
+    /** Requests a minute of all its keys together; null = any number. */
+    limits: {
+      'emails:send': number | null
+      'emails:batch': number | null
+      'emails:list': number | null
+      'templates:create': number | null
+      other: number | null
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { factType, Id, Name } from '../define.ts'
+import { Limits } from '../key/facts.ts'
 
 /** The account that every installation starts with, the operator's. Its id is fixed, so that nodes starting together
  *  make one. */
@@ -11,4 +12,11 @@ export const AccountCreated = factType(
   Type.Object({ account: Id('acc'), name: Name })
 )
 
-export const accountFacts = [AccountCreated] as const
+/** Requests a minute by class of all its keys together: all that an operator has set. */
+export const AccountLimitsChanged = factType(
+  'account.limits_changed',
+  1,
+  Type.Object({ account: Id('acc'), limits: Limits })
+)
+
+export const accountFacts = [AccountCreated, AccountLimitsChanged] as const

@@ -32,10 +32,14 @@ export const LIMIT_MAX = 10_000_000
 /** Domains of one key. */
 export const KEY_DOMAINS_MAX = 1000
 
+export function byLimitClass<Value> (valueOf: (limitClass: LimitClass) => Value): Record<LimitClass, Value> {
+  return Object.fromEntries(LIMIT_CLASSES.map(name => [name, valueOf(name)])) as Record<LimitClass, Value>
+}
+
 /** Requests a minute by class, where the operator differs from the spec's. */
-export const Limits = Type.Partial(Type.Object(Object.fromEntries(
-  LIMIT_CLASSES.map(name => [name, Type.Integer({ minimum: 1, maximum: LIMIT_MAX })])
-) as Record<LimitClass, ReturnType<typeof Type.Integer>>))
+export const Limits = Type.Partial(
+  Type.Object(byLimitClass(() => Type.Integer({ minimum: 1, maximum: LIMIT_MAX })))
+)
 
 /** What may be changed about a key. */
 const powers = {

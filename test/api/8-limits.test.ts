@@ -207,6 +207,24 @@ t.test("8.3 the operator can raise a key's limit", async t => {
   t.strictSame(statuses(await many(140, () => app.send({}, key.secret))), { 202: 130, 429: 10 })
 })
 
+t.test('8 all keys of an account have one window together, which the operator can set', async t => {
+  const first = await app.newAccountKey()
+  const list = async (key: string) => await app.request('GET', '/api/emails', { key, once: true })
+  const { body: { account } } = await app.request('GET', '/api/me', { key: first })
+  await app.limitAccount(account.id, { 'emails:list': 5 })
+  const made = { name: 'Another', scopes: ['emails:read'], domains: ['*'] }
+  const { body: { key: second } } = await app.request('POST', '/api/keys', { body: made, key: first })
+  for (const key of [first, second, first, second, first]) t.match(await list(key), { status: 200 })
+  for (const key of [second, first]) {
+    const { status, headers, body } = await list(key)
+    t.match({ status, body }, { status: 429, body: { error: 'Rate limit exceeded', retryAfter: Number } })
+    t.equal(headers.get('x-ratelimit-limit'), '5', 'the limit that it has met')
+  }
+  t.equal((await app.request('GET', '/api/me', { key: second })).status, 200, 'another class is another window')
+  await app.limitKey((await app.request('GET', '/api/me', { key: second })).body.id, { 'emails:list': 9 })
+  t.equal((await list(second)).status, 200, 'what one key was given goes beyond it')
+})
+
 t.test('8 a key in rotation has one window, whichever of its secrets is used and wherever', async t => {
   const answers = await whileNatsAnswers(async (secret, id) => {
     await many(150, () => app.request('GET', '/api/emails', { key: secret, once: true }))

@@ -22,7 +22,7 @@ t.test('a key may ask what it may do, whatever it may do', async t => {
     expires_at: new Date(expiresMs).toISOString(),
     limits: { 'emails:send': 7, 'emails:list': 300, 'templates:create': 60, other: 60 },
     test: false,
-    account: { id: 'acc_first', name: 'First account' }
+    account: { id: 'acc_first', name: 'First account', limits: { 'emails:send': null, other: null } }
   })
   t.notOk(JSON.stringify(body).includes(key.secret), 'never its secret')
   t.equal(headers.get('x-ratelimit-limit'), '60', 'it is counted like any other')
@@ -35,6 +35,13 @@ t.test('another account asks about its own key; what is no key gets 401', async 
   t.equal(own.body.name, 'JETPOST_API_KEY')
   t.equal(theirs.body.account.name, 'Another')
   t.not(theirs.body.account.id, own.body.account.id)
+  t.strictSame(theirs.body.account.limits, {
+    'emails:send': 1000,
+    'emails:batch': 600,
+    'emails:list': 3000,
+    'templates:create': 600,
+    other: 600
+  }, 'of all its keys together')
   for (const key of [null, 'jp_live_nothing']) {
     const answer = await app.request('GET', '/api/me', { key })
     t.equal(answer.status, 401)

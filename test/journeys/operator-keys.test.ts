@@ -61,6 +61,25 @@ t.test('a key is made, shown, rotated and revoked in the shell', async t => {
   t.match(await keys('rotate', id), { code: 1, err: `There is no key ${id}` })
 })
 
+t.test('an account is made, limited and listed in the shell', async t => {
+  const accounts = (...args: string[]) => jetpostHere(['accounts', ...args], env)
+  const [{ id }] = JSON.parse((await accounts('create', 'Second shop', '--json')).out)
+  t.match(await accounts('limit', id, 'other=900', 'emails:send=5000'), {
+    code: 0,
+    out: `${id}  Second shop  other=900 emails:send=5000`
+  })
+  t.match(await accounts('limit', id, 'other=901'), { code: 0, out: 'other=901 emails:send=5000' })
+  t.match(JSON.parse((await accounts('--json')).out), [{ id: 'acc_first', limits: {} }, {
+    id,
+    limits: { other: 901, 'emails:send': 5000 }
+  }])
+  t.match(await accounts('limit', 'acc_none', 'other=5'), { code: 1, err: 'There is no account acc_none.' })
+  t.match(await accounts('limit', id, 'other=0'), { code: 2, err: 'limits must be whole numbers' })
+  for (const args of [['limit'], ['limit', id], ['create']]) {
+    t.match(await accounts(...args), { code: 2, err: 'usage: jetpost accounts' }, args.join(' '))
+  }
+})
+
 t.test('a command line that is not understood says why', async t => {
   await Promise.all(
     ['8d', 'soon', '-1', '1w'].map(async overlap =>

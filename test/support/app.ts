@@ -5,7 +5,7 @@ import PostalMime, { type Email } from 'postal-mime'
 import { Refusal } from '#streams/define.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import type { LimitClass } from '#streams/key/facts.ts'
-import { createAccount } from '#src/actions/account.ts'
+import { createAccount, limitAccount } from '#src/actions/account.ts'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { createKey, limitKey, revokeKey, type NewKey } from '#src/actions/key.ts'
@@ -58,6 +58,7 @@ export interface TestApp extends App {
   newKey(key: Partial<NewKey>, options?: { account?: string, wait?: boolean }): Promise<{ id: string, secret: string }>
   revokeKey(id: string): Promise<void>
   limitKey(id: string, limits: Partial<Record<LimitClass, number>>): Promise<void>
+  limitAccount(id: string, limits: Partial<Record<LimitClass, number>>): Promise<void>
   /** A full key of a new account. */
   newAccountKey(): Promise<string>
   /** The newest mail the mail catcher has for an address. */
@@ -194,6 +195,8 @@ function wire (app: App, elsewhere: Services, note: (line: string) => void): Tes
         granted(await revokeKey(await upToDate(), { account: FIRST_ACCOUNT, correlation: 'test', by: null }, id)).seq
       ),
     limitKey: async (id, limits) => await seen(granted(await limitKey(await upToDate(), 'test', id, limits)).seq),
+    limitAccount: async (id, limits) =>
+      await seen(granted(await limitAccount(await upToDate(), 'test', id, limits)).seq),
     newAccountKey: async () =>
       (await newKey({}, { account: granted(await createAccount(elsewhere, 'test', 'Another')).account })).secret,
     caught: async address => {

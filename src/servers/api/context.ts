@@ -131,7 +131,7 @@ export interface ApiOptions {
  *  the limiter, for what the HTTP parser refuses before any of this runs. */
 export function apiContext (app: Api, { services, counters, internalKeys, publicUrl, log }: ApiOptions): Limiter {
   const { clock } = services.factLog
-  const limiter = createLimiter(counters, clock)
+  const limiter = createLimiter(counters, services.directory, clock)
   const methodsOf = rememberMethods(app)
   app.decorateRequest('key', null)
   app.decorateRequest('rateLimit', null)

@@ -16,7 +16,7 @@ import {
   scopesFault,
   type KeyChange
 } from '#streams/key/decide.ts'
-import { KEY_DOMAINS_MAX, LIMIT_CLASSES, SCOPES, type LimitClass } from '#streams/key/facts.ts'
+import { byLimitClass, KEY_DOMAINS_MAX, SCOPES } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { changeKey, grantKey, revokeKey, rotateKey, type KeyAsker, type NewKey } from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
@@ -112,15 +112,9 @@ export const KeyAnswer = Type.Object({
   domains: Type.Array(Type.String()),
   test: Type.Boolean(),
   expires_at: Nullable(Type.String()),
-  limits: Type.Object(
-    Object.fromEntries(LIMIT_CLASSES.map(name => [name, Type.Integer()])) as Record<
-      LimitClass,
-      ReturnType<typeof Type.Integer>
-    >,
-    {
-      description: 'Requests a minute, by class. The operator sets them.'
-    }
-  ),
+  limits: Type.Object(byLimitClass(() => Type.Integer()), {
+    description: 'Requests a minute, by class. The operator sets them.'
+  }),
   ...defaultsAnswer,
   previous_expires_at: Type.Union([Type.String(), Type.Null()], {
     description: 'Until when the previous secret works. `null` = it does not.'
@@ -263,7 +257,7 @@ export function keyAnswer (key: KeyEntry, nowMs: number): Static<typeof KeyAnswe
     domains,
     test,
     expires_at: timeOf(expiresMs),
-    limits: Object.fromEntries(LIMIT_CLASSES.map(name => [name, limitOf(key, name)])) as Record<LimitClass, number>,
+    limits: byLimitClass(name => limitOf(key, name)),
     ...answerOfDefaults(defaults),
     previous_expires_at: timeOf(previousUntilMs(key, nowMs)),
     created_at: createdAt

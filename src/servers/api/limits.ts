@@ -1,6 +1,8 @@
+import { accountLimitOf } from '#streams/account/decide.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import type { LimitClass } from '#streams/key/facts.ts'
 import { DEFAULT_LIMITS, limitOf } from '#streams/key/decide.ts'
+import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Clock } from '#src/base/clock.ts'
 import type { Counters } from '#src/nats/counters.ts'
 
@@ -19,13 +21,14 @@ export interface RateLimitStatus {
 }
 
 export interface Limiter {
-  /** Counts a request of a key; exact over all nodes while NATS answers. */
+  /** Counts a request of a key, and with those of all keys of its account; exact over all nodes while NATS answers.
+   *  The answer is the key's, or the account's where that one is past its limit. */
   count(key: KeyEntry, limitClass: LimitClass): Promise<RateLimitStatus>
   /** Counts a request without a key by its address, on this node alone. */
   countUnauthenticated(address: string, limitClass: LimitClass): RateLimitStatus
 }
 
-export function createLimiter (counters: Counters, clock: Clock): Limiter {
+export function createLimiter (counters: Counters, directory: Pick<LiveDirectory, 'now'>, clock: Clock): Limiter {
   let unauthenticatedWindow = 0
   let unauthenticated = new Map<string, number>()
 
@@ -39,13 +42,22 @@ export function createLimiter (counters: Counters, clock: Clock): Limiter {
     }
   }
 
+  async function countIn (id: string, limitClass: LimitClass, limit: number, nowMs: number): Promise<RateLimitStatus> {
+    const window = Math.floor(nowMs / WINDOW_MS)
+    const { position } = await counters.count(id, limitClass, window, limit)
+    return statusOf(position, limit, window, nowMs)
+  }
+
   return {
     async count (key, limitClass) {
       const nowMs = clock.nowMs()
-      const window = Math.floor(nowMs / WINDOW_MS)
-      const limit = limitOf(key, limitClass)
-      const { position } = await counters.count(key.id, limitClass, window, limit)
-      return statusOf(position, limit, window, nowMs)
+      const account = directory.now.accounts.get(key.account)
+      const status = await countIn(key.id, limitClass, limitOf(key, limitClass), nowMs)
+      const limit = account === undefined ? null : accountLimitOf(account, key, limitClass)
+      // What a key is refused takes no place of the others'.
+      if (limit === null || status.retryAfterS !== null) return status
+      const ofAll = await countIn(key.account, limitClass, limit, nowMs)
+      return ofAll.retryAfterS === null ? status : ofAll
     },
     countUnauthenticated (address, limitClass) {
       const nowMs = clock.nowMs()

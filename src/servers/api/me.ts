@@ -1,4 +1,7 @@
 import { Type } from '@sinclair/typebox'
+import { accountLimitOf } from '#streams/account/decide.ts'
+import { Nullable } from '#streams/define.ts'
+import { byLimitClass } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Api } from './context.ts'
 import { unauthorized } from './errors.ts'
@@ -7,9 +10,17 @@ import { seeAllWrites } from './resource.ts'
 
 const MeAnswer = Type.Composite([
   KeyAnswer,
-  Type.Object({ account: Type.Object({ id: Type.String(), name: Type.String() }) })
+  Type.Object({
+    account: Type.Object({
+      id: Type.String(),
+      name: Type.String(),
+      limits: Type.Object(byLimitClass(() => Nullable(Type.Integer())), {
+        description: 'Requests a minute of all its keys together; null = any number.'
+      })
+    })
+  })
 ], {
-  examples: [{ ...KEY_EXAMPLE, account: { id: 'acc_first', name: 'First account' } }]
+  examples: [{ ...KEY_EXAMPLE, account: { id: 'acc_first', name: 'First account', limits: byLimitClass(() => null) } }]
 })
 
 /** For somebody who holds a key and nothing else: a 403 has no room to say what it may do. */
@@ -28,7 +39,9 @@ export function meRoute (app: Api, services: Services): void {
     const key = keys.get(request.key!.id)
     // It was revoked a moment ago, on another node.
     if (key === undefined) throw unauthorized()
-    const { id, name } = accounts.get(key.account)!
-    return { ...keyAnswer(key, services.factLog.clock.nowMs()), account: { id, name } }
+    const account = accounts.get(key.account)!
+    const { id, name } = account
+    const limits = byLimitClass(limitClass => accountLimitOf(account, key, limitClass))
+    return { ...keyAnswer(key, services.factLog.clock.nowMs()), account: { id, name, limits } }
   })
 }

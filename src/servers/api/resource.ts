@@ -34,8 +34,10 @@ type RequestOf<Schema extends FastifySchema> = FastifyRequest<
   TypeBoxTypeProvider
 >
 
+type OwnedKind = Exclude<keyof Entities, 'account'>
+
 /** A kind of the directory as the API serves it. */
-export interface Resource<Kind extends keyof Entities, Answer extends Body> {
+export interface Resource<Kind extends OwnedKind, Answer extends Body> {
   kind: Kind
   tag: string
   scopes: { read: Scope, write: Scope }
@@ -70,7 +72,7 @@ interface Write<Schema extends FastifySchema, Result extends Done, Answer extend
 
 /** The routes of what lives in the directory in memory, which catches up with the log before each read and each change.
  *  Paths stand whole where these are called: a test finds them there. */
-export class ResourceRoutes<Kind extends keyof Entities, Item extends Body> {
+export class ResourceRoutes<Kind extends OwnedKind, Item extends Body> {
   private readonly app: Api
   private readonly services: Services
   private readonly resource: Resource<Kind, Item>
