@@ -74,6 +74,9 @@ export interface Wishes {
   databaseUrl?: string
 }
 
+/** A bound, not a promise: some requests are large, and some machines busy. */
+const REQUEST_MS = 120_000
+
 export async function startTestApp (
   t: Witness,
   { env = {}, clock, natsUrl, databaseUrl }: Wishes = {}
@@ -132,7 +135,7 @@ function wire (app: App, elsewhere: Services, note: (line: string) => void): Tes
       method,
       headers: { ...own, ...headers },
       body: payload,
-      signal: AbortSignal.timeout(30_000)
+      signal: AbortSignal.timeout(REQUEST_MS)
     }
     const response = await fetch(app.url + path, init)
     const text = await response.text()
