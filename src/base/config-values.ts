@@ -125,6 +125,37 @@ export function boolean (value: string): boolean {
 
 export const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
+/** What stands in files of ours, or has stood there: everybody can read it. */
+const PUBLIC_SECRETS = [
+  'laptop-only-laptop-only-laptop-only',
+  'a-secret-for-tests-with-at-least-32-characters',
+  'another-secret-with-at-least-32-characters'
+]
+const SECRET_CHARS_MIN = 32
+const DIFFERENT_CHARS_MIN = 10
+const HOW_TO_MAKE = 'make one with: openssl rand -hex 32'
+
+/** A secret that nobody guesses: nothing tells a random text from another, so only what surely is none is refused. */
+export function randomSecret (value: string): string {
+  if (value.length < SECRET_CHARS_MIN) {
+    throw new Error(`must have at least ${SECRET_CHARS_MIN} characters (${HOW_TO_MAKE})`)
+  }
+  if (PUBLIC_SECRETS.some(known => value.includes(known))) {
+    throw new Error(`must be your own, not one that is published with Jetpost (${HOW_TO_MAKE})`)
+  }
+  if (new Set(value).size < DIFFERENT_CHARS_MIN) {
+    throw new Error(`must be random, with at least ${DIFFERENT_CHARS_MIN} different characters (${HOW_TO_MAKE})`)
+  }
+  if (isRepetition(value)) throw new Error(`must be random, not one text again and again (${HOW_TO_MAKE})`)
+  return value
+}
+
+/** Whether a text is another one twice or more, and perhaps the beginning of it once more. */
+function isRepetition (text: string): boolean {
+  for (let period = 1; period <= text.length / 2; period++) if (text.startsWith(text.slice(period))) return true
+  return false
+}
+
 /** `90d`, `12h`, `30m` in ms. */
 export function duration (minMs: number) {
   return (value: string): number => {

@@ -143,7 +143,8 @@ const REVOKE_TEXT = 'It stops working everywhere within a second. A key may revo
 const ROTATE_TEXT = 'The previous secret works for `overlap_s` seconds more; an older one stops working. Both ' +
   'secrets are one key, with one id and one window.'
 
-/** What was ahead when it was read may be past when it is decided; who may be an operator depends on more than scopes. */
+/** What was ahead when it was read may be past when it is decided; who may be an operator depends on more than
+ *  scopes. */
 const FIELDS = { in_the_past: 'expires_at', invalid_scope: 'scopes' }
 
 /** Also the key that asks may have changed on another node: it is judged once the directory has caught up. */
