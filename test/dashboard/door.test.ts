@@ -125,7 +125,10 @@ t.test('jetpost dashboard prints a link, as JSON too, below the public URL', asy
   t.match(plain, { code: 0, out: /^https:\/\/post\.example\.com\/dashboard\/link\?token=[A-Za-z0-9_-]+\n$/ })
   const [{ url }] = JSON.parse((await jetpostHere(['dashboard', '--json'], env)).out)
   t.not(url, plain.out.trim(), 'each is another')
-  for (const one of [url, plain.out.trim()]) t.equal((await follow(tokenIn(one))).status, 303)
+  for (const one of [url, plain.out.trim()]) {
+    const cookie = cookieOf(await follow(tokenIn(one)))!
+    t.equal((await knock(app, 'GET', '/dashboard/operations', { cookie })).status, 200, "the operator's")
+  }
   t.match(await jetpostHere(['dashboard', 'me'], env), { code: 2, err: 'usage: jetpost dashboard' })
 })
 
