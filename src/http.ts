@@ -35,6 +35,7 @@ import { limitHeaders, type Limiter } from '#src/servers/api/limits.ts'
 import { parserRefusals, type ParserRefusals } from '#src/servers/api/parser.ts'
 import { lacksHost, pathOf } from '#src/servers/api/target.ts'
 import { catcherPages } from '#src/servers/mailbox/pages.ts'
+import type { MailboxDoor } from '#src/servers/mailbox/door.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import { dashboardContext, DASHBOARD_HEADERS } from '#src/servers/dashboard/context.ts'
 import type { OperationsService } from '#src/operations/operations.ts'
@@ -52,6 +53,8 @@ export interface HttpOptions {
   /** What the dashboard needs beside the API; null = there is no dashboard. */
   operations: OperationsService | null
   catcher: Catcher | null
+  /** Opens what was caught to browsers of this machine; null = it is in the dashboard alone. */
+  mailboxDoor: MailboxDoor | null
   checks: HealthCheck[]
   metrics: Metrics
   trustProxy: string[]
@@ -87,7 +90,8 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   app.setNotFoundHandler(async (request, reply) => await refuse(request, reply, notFound()))
   healthRoutes(app, options.checks)
   metricsRoute(app, metrics)
-  if (options.catcher !== null) void app.register(catcherPages, { catcher: options.catcher })
+  const { catcher, mailboxDoor: door } = options
+  if (catcher !== null && door !== null) void app.register(catcherPages, { catcher, door })
   if (api === null) return app
   void app.register(trackingPages, { services: api.services, registry: metrics.registry, log })
   const routes = rememberRoutes(app)

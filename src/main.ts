@@ -6,6 +6,7 @@ import { openContext } from '#src/app/open-context.ts'
 import { startRoles } from '#src/app/roles.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import type { Bus } from '#src/nats/connect.ts'
+import { MAILBOX_LINK_PATH } from '#src/servers/mailbox/pages.ts'
 
 /** A running Jetpost process. */
 export interface App {
@@ -16,8 +17,10 @@ export interface App {
   /** The first account's key when this start made it: shown once, nowhere else to be had. */
   firstKey: string | null
   /** A link into the dashboard, below `url`, that works once within 15 minutes; null where there is no dashboard, or no
-   *  key for it. */
-  mintSignInPath(): string | null
+   *  key for it. Throws LogUnavailable. */
+  mintSignInPath(): Promise<string | null>
+  /** A link into the mailbox, below `url`, that works once; null where the mailbox is in the dashboard alone. */
+  mintMailboxPath(): string | null
   /** Its connection to NATS, for code that follows the log beside it. */
   bus: Bus
   /** Whether this process has folded sequence `seq` of CONTROL. */
@@ -43,17 +46,19 @@ export async function startApp (config: Config, options: AppOptions): Promise<Ap
   }
 }
 
-function appOf ({ config, services, bus, inbound, stack }: AppContext, url: string, firstKey: string | null): App {
+function appOf (context: AppContext, url: string, firstKey: string | null): App {
+  const { config, services, bus, inbound, mailboxDoor, stack } = context
   const signsIn = config.roles.has('api') && hasDashboard(config)
   let stopping: Promise<void> | null = null
   return {
     url,
     inboundPort: inbound?.port ?? null,
     firstKey,
-    mintSignInPath () {
+    async mintSignInPath () {
       const key = signsIn ? operatorsKey(services) : null
-      return key === null ? null : LINK_PATH + mintLink(services, key)
+      return key === null ? null : LINK_PATH + await mintLink(services, 'start', key)
     },
+    mintMailboxPath: () => (mailboxDoor === null ? null : MAILBOX_LINK_PATH + mailboxDoor.mintToken()),
     bus,
     hasSeen: seq => services.directory.reached(seq, 0),
     stop: () => (stopping ??= stack.disposeAsync())

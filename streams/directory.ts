@@ -4,6 +4,7 @@ import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
 import { firstKeys, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
+import { evolveSessions, type LinkEntry, type SessionEntry } from './session/state.ts'
 import type { EventType, WebhookMode } from './webhook/facts.ts'
 import { pausesAfter, type Pause } from './webhook/pauses.ts'
 
@@ -78,24 +79,6 @@ export interface WebhookEntry {
   disabled: string | null
 }
 
-/** Somebody's way into the dashboard. */
-export interface SessionEntry {
-  id: string
-  account: string
-  /** Id of the key it was opened with: as long as that one opens the dashboard, so does this. */
-  key: string
-  /** SHA-256 of the key's secret that it was opened with. */
-  keyHash: string
-  /** SHA-256 of the secret in the cookie. */
-  hash: string
-  previousHash: string | null
-  /** Since when it has this secret, Unix ms. */
-  secretMs: number
-  /** When it ends, Unix ms. */
-  untilMs: number
-  createdAt: string
-}
-
 /** What the stream CONTROL says now, folded into memory: who holds which key, owns which domain, listens where. */
 export interface Directory {
   accounts: Map<string, AccountEntry>
@@ -107,6 +90,8 @@ export interface Directory {
   webhooks: Map<string, WebhookEntry>
   /** By id; those that are over leave when the next one is opened. */
   sessions: Map<string, SessionEntry>
+  /** By the id of their session; those that are long over leave when the next one is made. */
+  links: Map<string, LinkEntry>
   /** Last sequence of every subject seen, for the next append there: entity id or domain name → sequence. */
   versions: Map<string, number>
 }
@@ -119,6 +104,7 @@ export function emptyDirectory (): Directory {
     domains: new Map(),
     webhooks: new Map(),
     sessions: new Map(),
+    links: new Map(),
     versions: new Map()
   }
 }
@@ -188,10 +174,11 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
     case 'webhook.deleted':
       evolveWebhooks(directory, fact)
       break
+    case 'session.link_made':
     case 'session.opened':
     case 'session.rotated':
     case 'session.ended':
-      evolveSessions(directory, fact)
+      evolveSessions(directory, fact, id => directory.keys.get(id)?.hash)
       break
     default:
       throw new Error(`${fact.type} does not belong on CONTROL`)
@@ -358,39 +345,6 @@ function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
     case 'webhook.deleted':
       directory.webhooks.delete(webhook.id)
   }
-}
-
-function evolveSessions (directory: Directory, fact: FactOn<'session'>): void {
-  switch (fact.type) {
-    case 'session.opened':
-      return openSession(directory, fact)
-    case 'session.rotated': {
-      const session = directory.sessions.get(fact.data.session)
-      if (session === undefined) return
-      const { hash } = fact.data
-      Object.assign(session, { hash, previousHash: session.hash, secretMs: Date.parse(fact.time) })
-      return
-    }
-    case 'session.ended':
-      directory.sessions.delete(fact.data.session)
-  }
-}
-
-function openSession ({ sessions, keys }: Directory, { data, account, time }: FactNamed<'session.opened'>): void {
-  const openedMs = Date.parse(time)
-  for (const { id, untilMs } of sessions.values()) if (untilMs <= openedMs) sessions.delete(id)
-  const { session: id, key, hash, until, secret: keyHash = keys.get(key)?.hash ?? '' } = data
-  sessions.set(id, {
-    id,
-    account,
-    key,
-    keyHash,
-    hash,
-    previousHash: null,
-    secretMs: openedMs,
-    untilMs: Date.parse(until),
-    createdAt: time
-  })
 }
 
 function msOf (time: string | null): number | null {

@@ -118,6 +118,7 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'webhook.recovered': webhook,
   'webhook.disabled': webhook,
   'webhook.deleted': webhook,
+  'session.link_made': session,
   'session.opened': session,
   'session.rotated': session,
   'session.ended': session,

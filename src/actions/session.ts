@@ -1,12 +1,12 @@
-import { timingSafeEqual } from 'node:crypto'
 import { Refusal } from '#streams/define.ts'
-import type { KeyEntry, SessionEntry } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { isLive, isOperator, opens } from '#streams/key/decide.ts'
 import { placeOf } from '#streams/place.ts'
 import { isOpen, isStale, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
-import { SessionEnded, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
+import { SessionEnded, SessionLinkMade, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
+import type { LinkEntry, SessionEntry } from '#streams/session/state.ts'
 import { timestamp } from '#src/base/clock.ts'
-import { idTimeMs, newId } from '#src/base/id.ts'
+import { newId } from '#src/base/id.ts'
 import { deadline } from '#src/base/errors.ts'
 import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import type { Append } from '#src/nats/append.ts'
@@ -35,7 +35,6 @@ export interface Visitor {
 
 /** Where a sign-in link leads, before its token. */
 export const LINK_PATH = '/dashboard/link?token='
-const LINK_CONTEXT = 'sign-in link'
 /** No page waits longer for its session's new secret: the next one will bring it. */
 const RENEWAL_MS = 500
 
@@ -56,49 +55,49 @@ export async function signIn (
   return await openSession(services, correlation, key, { secret: hash })
 }
 
-/** A token that opens a session once, within 15 minutes, without the key's secret. */
-export function mintLink (services: SessionServices & Pick<Services, 'vault'>, key: KeyEntry): string {
-  const session = newId('ses', services.factLog.clock.nowMs())
-  return session.slice('ses_'.length) + proofOf(services, session, key.id) + key.id.slice('key_'.length)
+/** Makes a token that opens a session once, within 15 minutes, without the key's secret. Throws LogUnavailable. */
+export async function mintLink (services: SessionServices, correlation: string, key: KeyEntry): Promise<string> {
+  const { factLog } = services
+  const nowMs = factLog.clock.nowMs()
+  const session = newId('ses', nowMs)
+  const secret = newSecret('')
+  const data = { session, key: key.id, hash: sha256Hex(secret), until: timestamp(nowMs + LINK_MS) }
+  const fact = stamp(SessionLinkMade, { account: key.account, correlation, causation: null }, data, nowMs)
+  await factLog.append([{ fact, expectedSeq: 0 }])
+  return session.slice('ses_'.length) + secret
 }
 
 /** Opens the session that a link stands for. Throws LogUnavailable. */
 export async function signInByLink (
-  services: SessionServices & Pick<Services, 'vault'>,
+  services: SessionServices,
   correlation: string,
   token: string
 ): Promise<OpenSession | Refusal> {
-  const link = readLink(services, token)
+  const link = await linkOf(services, token)
+  const used = new Refusal('used_link', 'The sign-in link has been used: each works once.')
   if (link === null) return new Refusal('invalid_link', 'The sign-in link is not valid.')
+  if (link.isUsed) return used
   if (link.untilMs <= services.factLog.clock.nowMs()) {
     return new Refusal('expired_link', 'The sign-in link has expired: it is valid for 15 minutes.')
   }
   const key = services.directory.now.keys.get(link.key)
   if (key === undefined) return new Refusal('unknown_key', 'The key of the sign-in link has been revoked.')
   try {
-    return await openSession(services, correlation, key, { session: link.session })
+    return await openSession(services, correlation, key, { link })
   } catch (error) {
-    if (error instanceof Conflict) return new Refusal('used_link', 'The sign-in link has been used: each works once.')
+    if (error instanceof Conflict) return used
     throw error
   }
 }
 
-/** The session's id says when the link was made. */
-function readLink (
-  services: Pick<Services, 'vault'>,
-  token: string
-): { session: string, key: string, untilMs: number } | null {
-  const [, sessionPart, proof, keyPart] = /^([0-9a-z]{26})([\w-]{43})([0-9a-z]+)$/.exec(token) ?? []
-  const [session, key] = [`ses_${sessionPart}`, `key_${keyPart}`]
-  const madeMs = idTimeMs(session)
-  if (madeMs === null || !timingSafeEqual(Buffer.from(proof!), Buffer.from(proofOf(services, session, key)))) {
-    return null
-  }
-  return { session, key, untilMs: madeMs + LINK_MS }
-}
-
-function proofOf ({ vault }: Pick<Services, 'vault'>, session: string, key: string): string {
-  return vault.derive(`${session} ${key}`, LINK_CONTEXT)
+/** The link with this token; null = none was ever made. It may have been made a moment ago by another process. */
+async function linkOf ({ directory }: SessionServices, token: string): Promise<LinkEntry | null> {
+  const [, id, secret] = /^([0-9a-z]{26})([\w-]{43})$/.exec(token) ?? []
+  if (id === undefined || secret === undefined) return null
+  const session = `ses_${id}`
+  if (!directory.now.links.has(session)) await directory.look()
+  const link = directory.now.links.get(session)
+  return link?.hash === sha256Hex(secret) ? link : null
 }
 
 /** What an operator at this machine signs in with; null when there is none. */
@@ -109,11 +108,13 @@ export function operatorsKey ({ directory, factLog: { clock } }: SessionServices
   return own.find(({ scopes }) => scopes.includes('full')) ?? own[0] ?? null
 }
 
+/** `way`: the hash of the key's secret that was shown, or a link that nobody has used. Throws Conflict when somebody
+ *  has used it since. */
 async function openSession (
   services: SessionServices,
   correlation: string,
   key: KeyEntry,
-  way: { secret: string } | { session: string }
+  way: { secret: string } | { link: LinkEntry }
 ): Promise<OpenSession | Refusal> {
   const nowMs = services.factLog.clock.nowMs()
   if (!isLive(key, nowMs)) return new Refusal('unknown_key', 'The key has expired.')
@@ -125,20 +126,20 @@ async function openSession (
   }
   const secret = newSecret('')
   const data = {
-    session: newId('ses', nowMs),
     key: key.id,
     hash: sha256Hex(secret),
     until: timestamp(nowMs + SESSION_MS),
-    ...way
+    ...('link' in way ? { session: way.link.session } : { session: newId('ses', nowMs), secret: way.secret })
   }
   const { session } = data
   const asker = { account: key.account, correlation }
   const fact = stamp(SessionOpened, { ...asker, causation: null }, data, nowMs)
-  const opened = { fact, expectedSeq: 0 }
+  // 0 for a session without a link: nobody has heard of it.
+  const expectedSeq = services.directory.now.versions.get(placeOf(fact).subject) ?? 0
   const excess = sessionsOf(services, key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(
     SESSIONS_MAX - 1
   )
-  const seqs = await services.factLog.append([...endings(services, asker, excess), opened])
+  const seqs = await services.factLog.append([...endings(services, asker, excess), { fact, expectedSeq }])
   return { session, ticket: `${session}.${secret}`, seq: seqs.at(-1)! }
 }
 

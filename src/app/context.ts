@@ -10,6 +10,7 @@ import type { EnsureOptions } from '#src/nats/ensure.ts'
 import type { AlertKeeper } from '#src/operations/alerts/alerts.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import type { InboundServer } from '#src/servers/inbound-smtp/server.ts'
+import type { MailboxDoor } from '#src/servers/mailbox/door.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import type { Metrics } from '#src/servers/ops/metrics.ts'
 import type { Projector } from '#src/workers/projector/projector.ts'
@@ -50,6 +51,8 @@ export interface AppContext {
   /** Makes the reconciler run at once, where this process has one. */
   reconcileSoon: () => void
   catcher: Catcher | null
+  /** null = mail that was caught is in the dashboard alone. */
+  mailboxDoor: MailboxDoor | null
   inbound: InboundServer | null
   sender: Sender | null
   projectors: Projector[]

@@ -23,6 +23,7 @@ export async function listen (context: AppContext): Promise<string> {
       : null,
     publicUrl: config.publicUrl,
     catcher: context.catcher,
+    mailboxDoor: context.mailboxDoor,
     checks: checksOf(context),
     operations: openDashboardOperations(context),
     metrics,

@@ -59,6 +59,7 @@ export async function openContext (
     },
     reconcileSoon () {},
     catcher: null,
+    mailboxDoor: null,
     inbound: null,
     sender: null,
     projectors: [],

@@ -6,10 +6,12 @@ import { keepInbound } from '#src/actions/inbound.ts'
 import { deadline } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
+import { isLocalUrl } from '#src/base/mail-links.ts'
 import type { Role } from '#src/base/role.ts'
 import { createResolver } from '#src/dns/guard.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { type InboundServer, startInbound } from '#src/servers/inbound-smtp/server.ts'
+import { MailboxDoor } from '#src/servers/mailbox/door.ts'
 import { startCatcher } from '#src/servers/mailbox/server.ts'
 import { startInboundWorker } from '#src/workers/inbound/inbound-worker.ts'
 import { startAlerts } from '#src/operations/alerts/alerts.ts'
@@ -43,6 +45,7 @@ async function openOutbox (context: AppContext) {
   })
   stack.defer(() => catcher.stop())
   context.catcher = catcher
+  if (isLocalUrl(config.publicUrl)) context.mailboxDoor = new MailboxDoor()
   const worker = newId('w', Date.now())
   const heartbeats = startHeartbeats(bus, worker)
   stack.defer(() => heartbeats.stop())

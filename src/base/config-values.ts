@@ -126,6 +126,26 @@ export function boolean (value: string): boolean {
 
 export const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
+/** What stands in files of ours, or has stood there: everybody can read it. */
+const PUBLIC_SECRETS = [
+  'laptop-only-laptop-only-laptop-only',
+  'a-secret-for-tests-with-at-least-32-characters',
+  'another-secret-with-at-least-32-characters'
+]
+const SECRET_CHARS_MIN = 32
+const HOW_TO_MAKE = 'make one with: openssl rand -hex 32'
+
+/** A secret of the operator's own. Nothing tells a random text from another, so only what everybody knows is refused. */
+export function ownSecret (value: string): string {
+  if (value.length < SECRET_CHARS_MIN) {
+    throw new Error(`must have at least ${SECRET_CHARS_MIN} characters (${HOW_TO_MAKE})`)
+  }
+  if (PUBLIC_SECRETS.some(known => value.includes(known))) {
+    throw new Error(`must be your own, not one that is published with Jetpost (${HOW_TO_MAKE})`)
+  }
+  return value
+}
+
 /** `90d`, `12h`, `30m` in ms. */
 export function duration (minMs: number) {
   return (value: string): number => {

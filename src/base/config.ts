@@ -22,7 +22,7 @@ export function readConfig (environment: Environment): Config {
     }
   }
   if (config.natsUrl != null && config.secret === null) {
-    faults.push('JETPOST_SECRET must be set when NATS_URL is (at least 32 random characters)')
+    faults.push('JETPOST_SECRET must be set when NATS_URL is (make one with: openssl rand -hex 32)')
   }
   faults.push(...pairFaults(config))
   faults.push(...mistypedNames(Object.keys(env), Object.values(settings).map(({ env }) => env)))

@@ -5,9 +5,14 @@ type MailSettings = Pick<Config, 'smtpUrl' | 'trackingUrl'>
 /** The loopback, and what a server listens on and nobody calls. */
 const LOCAL = /^(localhost|.+\.localhost|127(\.\d+){3}|0\.0\.0\.0|\[::1?\])$/
 
+/** Whether nobody but this machine can follow a URL. */
+export function isLocalUrl (url: string): boolean {
+  return LOCAL.test(new URL(url).hostname)
+}
+
 /** Where the links of mail that leaves lead; null = mail leaves, and only this machine could follow them. */
 export function linkUrlOf ({ smtpUrl, trackingUrl }: MailSettings): string | null {
-  return smtpUrl !== null && LOCAL.test(new URL(trackingUrl).hostname) ? null : trackingUrl
+  return smtpUrl !== null && isLocalUrl(trackingUrl) ? null : trackingUrl
 }
 
 /** What is known of a domain that mail is sent from; `spf` null = its SPF record was not looked up. */

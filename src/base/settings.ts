@@ -11,6 +11,7 @@ import {
   oneOf,
   postUrl,
   proxies,
+  ownSecret,
   resolver,
   signingSecret,
   smtpUrl,
@@ -151,15 +152,13 @@ export const settings: Settings = {
     env: 'JETPOST_SECRET',
     means: 'encrypts recoverable secrets and signs tokens; required with NATS_URL',
     details:
-      'At least 32 characters. With another secret, webhook secrets and DKIM keys cannot be opened, and the links ' +
+      'At least 32 random characters: `openssl rand -hex 32` makes them. One that is published with Jetpost, or is ' +
+      'not random, is refused. With another secret, webhook secrets and DKIM keys cannot be opened, and the links ' +
       'and return paths in mail already sent no longer work.',
     unset: 'generated, in the data folder',
     fallback: null,
     secret: 'whole',
-    parse: value => {
-      if (value.length < 32) throw new Error('must have at least 32 characters')
-      return value
-    }
+    parse: ownSecret
   },
   natsUrl: {
     env: 'NATS_URL',

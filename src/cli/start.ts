@@ -199,7 +199,9 @@ function watchKeyboard ({ app, config, write, stop }: KeyboardOptions): void {
   const onLine = (line: string) => {
     const key = line.trim().toLowerCase()
     if (key === 'q') stop()
-    if (key === 'o') openDashboard(app, config, write)
+    if (key === 'o') {
+      openDashboard(app, config, write).catch(error => write(`  No link could be made: ${asError(error).message}`))
+    }
   }
   createInterface({ input: process.stdin, terminal: false }).on('line', onLine)
   // Who reads a terminal in the background is stopped by it.
@@ -224,8 +226,8 @@ function isForeground (): boolean {
 
 const OPEN_MS = 10_000
 
-function openDashboard (app: App, config: Config, write: (line: string) => void): void {
-  const path = app.mintSignInPath()
+async function openDashboard (app: App, config: Config, write: (line: string) => void): Promise<void> {
+  const path = await app.mintSignInPath()
   if (path === null) return write('  There is no dashboard, or no key that opens it.')
   const url = dashboardUrl(app, config) + path
   const opener = process.platform === 'darwin' ? 'open' : 'xdg-open'
@@ -266,7 +268,7 @@ export const start: CliCommand = {
     })
     await leaveNote(app, config, log)
     if (isTerminal && config.roles.has('sender')) await watchMail(app.bus, stop.signal, write, log)
-    welcomeLines(app, config, output).forEach(write)
+    for (const line of await welcomeLines(app, config, output)) write(line)
     if (isTerminal) watchKeyboard({ app, config, write, stop: () => stop.abort() })
     else process.stdout.write(`${JSON.stringify({ event: 'ready', url: app.url })}\n`)
     if (!stop.signal.aborted) await once(stop.signal, 'abort')

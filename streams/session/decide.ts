@@ -1,6 +1,7 @@
-import type { KeyEntry, SessionEntry } from '../directory.ts'
+import type { KeyEntry } from '../directory.ts'
 import { isLive, mayDo } from '../key/decide.ts'
 import { SCOPES } from '../key/facts.ts'
+import type { SessionEntry } from './state.ts'
 
 /** A session ends after this long, in ms, and sooner when nobody uses it. */
 export const SESSION_MS = 14 * 86_400_000

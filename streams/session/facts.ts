@@ -4,6 +4,22 @@ import { factType, Id, Time } from '../define.ts'
 /** SHA-256 of a secret, hex; the secret itself is nowhere. */
 const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' })
 
+/** A link was made that opens one session with this key, once. What is in the link is random, and told here alone: who
+ *  knows JETPOST_SECRET still cannot make one. */
+export const SessionLinkMade = factType(
+  'session.link_made',
+  1,
+  Type.Object({
+    /** The session that it opens. */
+    session: Id('ses'),
+    key: Id('key'),
+    /** Of the secret in the link. */
+    hash: Hash,
+    /** Until when it can be used. */
+    until: Time
+  })
+)
+
 /** Somebody signed in to the dashboard with a key, or with a link that stands for one. */
 export const SessionOpened = factType(
   'session.opened',
@@ -27,4 +43,4 @@ export const SessionRotated = factType('session.rotated', 1, Type.Object({ sessi
 
 export const SessionEnded = factType('session.ended', 1, Type.Object({ session: Id('ses') }))
 
-export const sessionFacts = [SessionOpened, SessionRotated, SessionEnded] as const
+export const sessionFacts = [SessionLinkMade, SessionOpened, SessionRotated, SessionEnded] as const

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { startTestApp } from '../support/app.ts'
 import { jetpostHere } from '../support/command.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
-const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
 const { natsUrl } = freshAccount()
 const databaseUrl = await freshDatabase(t)
 // Nobody at work: what is asked for stays under way.

@@ -92,6 +92,7 @@ async function openNode (t: Ending, streams: Partial<StreamLimits>, services: Se
     api,
     operations: null,
     catcher: null,
+    mailboxDoor: null,
     checks: [],
     metrics,
     publicUrl: 'http://localhost:8080',

@@ -3,7 +3,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { LINK_MS } from '#streams/session/decide.ts'
+import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
+import { createVault } from '#src/base/secret.ts'
 import { buildHttp, type HttpOptions } from '#src/http.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { connectBus } from '#src/nats/connect.ts'
@@ -13,10 +15,10 @@ import { openPage, signIn } from '../support/browser.ts'
 import { jetpostHere } from '../support/command.ts'
 import { cookieOf, knock, visit, visitorWith, type Shown } from '../support/dashboard.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const MINUTE_MS = 60_000
-const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
 let passedMs = 0
@@ -95,7 +97,7 @@ t.test('the session cookie is out of reach of scripts and other sites', async t 
 })
 
 t.test('the link of npm start opens it once; loading its page does not use it up', async t => {
-  const path = app.mintSignInPath()!
+  const path = (await app.mintSignInPath())!
   const token = tokenIn(path)
   for (let i = 0; i < 2; i++) {
     const shown = await knock(app, 'GET', path)
@@ -123,18 +125,31 @@ t.test('jetpost dashboard prints a link, as JSON too, below the public URL', asy
   t.match(plain, { code: 0, out: /^https:\/\/post\.example\.com\/dashboard\/link\?token=[A-Za-z0-9_-]+\n$/ })
   const [{ url }] = JSON.parse((await jetpostHere(['dashboard', '--json'], env)).out)
   t.not(url, plain.out.trim(), 'each is another')
-  for (const one of [url, plain.out.trim()]) t.equal((await follow(tokenIn(one))).status, 303)
+  for (const one of [url, plain.out.trim()]) {
+    const cookie = cookieOf(await follow(tokenIn(one)))!
+    t.equal((await knock(app, 'GET', '/dashboard/operations', { cookie })).status, 200, "the operator's")
+  }
   t.match(await jetpostHere(['dashboard', 'me'], env), { code: 2, err: 'usage: jetpost dashboard' })
 })
 
-t.test('a link is good for 15 minutes, of this Jetpost, as it was made', async t => {
-  const made = async (secret: string) =>
-    tokenIn((await jetpostHere(['dashboard'], { NATS_URL: natsUrl, JETPOST_SECRET: secret })).out.trim())
+/** What who knows JETPOST_SECRET, and the id of a key, can make of them. */
+function forgedLinks (key: string): string[] {
+  const session = newId('ses', Date.now() + passedMs)
+  const proof = createVault(SECRET).derive(`${session} ${key}`, 'sign-in link')
+  const token = session.slice('ses_'.length) + proof
+  return [token, token + key.slice('key_'.length)]
+}
+
+t.test('a link is good for 15 minutes, where it was made, as it was made; JETPOST_SECRET makes none', async t => {
   const behindMs = passedMs
-  const [token, foreign] = [await made(SECRET), await made('another-secret-with-at-least-32-characters')]
+  const token = tokenIn((await jetpostHere(['dashboard'], { NATS_URL: natsUrl, JETPOST_SECRET: SECRET })).out.trim())
+  const elsewhere = await startTestApp(t, { env: { JETPOST_ROLES: 'api' } })
+  const foreign = tokenIn((await elsewhere.mintSignInPath())!)
+  const { body: { data: [{ id: key }] } } = await app.request('GET', '/api/keys')
   const middle = token.length >> 1
   const changed = token.slice(0, middle) + (token[middle] === 'A' ? 'B' : 'A') + token.slice(middle + 1)
-  for (const none of [foreign, changed, '', 'x', token.slice(0, -8), 'A'.repeat(10_000)]) {
+  const strange = [foreign, changed, '', 'x', token.slice(0, -8), 'A'.repeat(10_000)]
+  for (const none of [...forgedLinks(key), ...strange]) {
     const refused = await follow(none)
     t.equal(refused.status, 422)
     t.match(refused.html, 'This sign-in link is not valid')
@@ -192,6 +207,7 @@ t.test('behind a proxy that says another Host, forms are known by the public URL
     ]
     return await proxied.speak(`POST /dashboard/sign-in HTTP/1.1\r\n${head.join('\r\n')}\r\n\r\n${body}`)
   }
+  t.equal(proxied.mintMailboxPath(), null)
   t.match(await post('http://post.example.com'), /^HTTP\/1\.1 303 /)
   t.match(await post('http://10.0.0.7:8080'), /^HTTP\/1\.1 303 /, 'and by what was asked')
   for (
@@ -220,7 +236,7 @@ t.test('a sign-in by http where the dashboard is for https gets the right URL an
     databaseUrl,
     env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'https://post.example.com' }
   })
-  const token = tokenIn(secure.mintSignInPath()!)
+  const token = tokenIn((await secure.mintSignInPath())!)
   const before = await lastSequence(bus, 'CONTROL')
   for (const [path, body] of [['/dashboard/sign-in', { key: API_KEY }], ['/dashboard/link', { token }]] as const) {
     const refused = await knock(secure, 'POST', path, { body, headers: { origin: secure.url } })
@@ -258,7 +274,7 @@ t.test('in a browser: a dashboard for https opens no session by http, and says w
 
 t.test('below a path there is the API and no dashboard', async t => {
   const below = await startTestApp(t, { env: { JETPOST_PUBLIC_URL: 'https://example.com/post' } })
-  t.equal(below.mintSignInPath(), null)
+  t.equal(await below.mintSignInPath(), null)
   for (const path of ['/dashboard', '/dashboard/sign-in', '/dashboard/link?token=x']) {
     t.equal((await knock(below, 'GET', path)).status, 404, path)
   }
@@ -460,9 +476,14 @@ t.test('an unexpected error is masked, and the log has it under the id of its re
     settings: { contentRetentionMs: 1 },
     factLog: { clock: { nowMs: Date.now }, bus: {} }
   }
-  const rooms = { api: { services, counters: {}, reads: {} }, operations: {}, catcher: null } as unknown as Pick<
+  const rooms = {
+    api: { services, counters: {}, reads: {} },
+    operations: {},
+    catcher: null,
+    mailboxDoor: null
+  } as unknown as Pick<
     HttpOptions,
-    'api' | 'operations' | 'catcher'
+    'api' | 'operations' | 'catcher' | 'mailboxDoor'
   >
   const http = buildHttp({ ...rooms, checks: [], metrics: createMetrics(), publicUrl: app.url, trustProxy: [], log })
   const { cookie } = await visit(app)

@@ -44,6 +44,24 @@ t.test('a key is created, used, rotated and revoked', async t => {
   t.strictSame(complaints, [])
 })
 
+t.test('the scope operator is offered to who has it, and stays on the form of a key that has it', async t => {
+  const offers = async (visitor: Awaited<ReturnType<typeof visit>>, path: string) =>
+    (await visitor.get(`/dashboard/keys/${path}`)).html.includes('value="operator"')
+  const { secret } = await app.newKey({ scopes: ['dashboard', 'keys:read', 'keys:write'] })
+  const { id } = await app.newKey({ scopes: ['dashboard', 'operator'] })
+  const [operator, other, stranger] = [
+    await visit(app),
+    await visit(app, secret),
+    await visit(app, await app.newAccountKey())
+  ]
+  t.strictSame(await Promise.all([operator, other, stranger].map(async one => await offers(one, 'new'))), [
+    true,
+    false,
+    false
+  ])
+  t.equal(await offers(other, id), true)
+})
+
 t.test('the key of the session goes with its session', async t => {
   const { id, secret } = await app.newKey({ name: 'Mine' })
   const visitor = await visit(app, secret)

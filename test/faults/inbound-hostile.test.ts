@@ -11,6 +11,7 @@ import { consumerPlans } from '#streams/topology.ts'
 import { openBus } from '../support/bus.ts'
 import { startTestApp } from '../support/app.ts'
 import { dsn, handIn } from '../support/inbound-peer.ts'
+import { SECRET } from '../support/secret.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
 
@@ -70,7 +71,7 @@ t.test('a mail that cannot be read is tried twice in all, also when it is a rede
   } as unknown as Log
   const worker = startInboundWorker({
     factLog,
-    tokens: createTokens('a-secret-for-tests-with-at-least-32-characters'),
+    tokens: createTokens(SECRET),
     repair: async () => false,
     log,
     onMail: report => reports.push(report),

@@ -20,6 +20,7 @@ import { dsn, handIn } from '../support/inbound-peer.ts'
 import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { openWorld, subscribe, smallMail } from '../support/reckoning.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { signal, startTree, type Tree } from '../support/tree.ts'
@@ -30,7 +31,7 @@ t.jobs = 3
 t.setTimeout(240_000)
 const HOST = 'bounces.jetpost.test'
 const MAILS = 20
-const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
+const tokens = createTokens(SECRET)
 
 async function openListener (t: Test, natsUrl: string) {
   const { bus } = await openBus(t, natsUrl)

@@ -19,6 +19,7 @@ import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openOwnNats, type OwnNats } from '../support/own-nats.ts'
 import { openChance, type Chance } from '../support/random.ts'
 import { allViews, foldLog, readTables } from '../support/replay-model.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshDatabase } from '../support/servers.ts'
 import { startSink, type Sink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
@@ -57,7 +58,7 @@ async function openWorld (t: Test): Promise<World> {
   const env = {
     NATS_URL: nats.natsUrl,
     DATABASE_URL: await freshDatabase(t),
-    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters',
+    JETPOST_SECRET: SECRET,
     JETPOST_API_KEY: API_KEY,
     JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true',
     JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false',

@@ -27,11 +27,11 @@ import { startTestApp } from '../support/app.ts'
 import { jetpost } from '../support/jetpost.ts'
 import { closedLoop, type Shot } from '#src/cli/bench/load.ts'
 import { openWorld, smallMail, subscribe } from '../support/reckoning.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startTree, TREE_KEY, type Tree } from '../support/tree.ts'
 import { until } from '../support/wait.ts'
 
-const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
 t.setTimeout(180_000)
 
 function newFolder (t: Test): string {

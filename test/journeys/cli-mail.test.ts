@@ -12,6 +12,7 @@ import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, FROM, startTestApp } from '../support/app.ts'
 import { arf, dsn, handIn } from '../support/inbound-peer.ts'
 import { openSecondServices } from '../support/second-services.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
@@ -30,7 +31,7 @@ const env = {
   ...COMPILED,
   NATS_URL: natsUrl,
   DATABASE_URL: databaseUrl,
-  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters',
+  JETPOST_SECRET: SECRET,
   JETPOST_API_KEY: API_KEY,
   JETPOST_PUBLIC_URL: app.url
 }

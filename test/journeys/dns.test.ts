@@ -13,6 +13,7 @@ import { readFacts } from '#src/nats/range.ts'
 import { startDomainChecks } from '#src/workers/scheduler/domain-checks.ts'
 import { openBus } from '../support/bus.ts'
 import { openDnsServer, type DnsServer } from '../support/dns-server.ts'
+import { SECRET } from '../support/secret.ts'
 import type { Ending } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -99,7 +100,7 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
       bus,
       clock,
       directory,
-      secret: 'a-secret-for-tests-with-at-least-32-characters',
+      secret: SECRET,
       config
     })
     const checks = startDomainChecks({ services, log, everyMs: 20 })

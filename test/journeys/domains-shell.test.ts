@@ -2,6 +2,7 @@ import t from 'tap'
 import { openDnsServer } from '../support/dns-server.ts'
 import { startTestApp } from '../support/app.ts'
 import { jetpostHere } from '../support/command.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const dns = await openDnsServer(t)
@@ -13,7 +14,7 @@ const env = {
   ...settings,
   NATS_URL: natsUrl,
   DATABASE_URL: databaseUrl,
-  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+  JETPOST_SECRET: SECRET
 }
 const domains = async (...args: string[]) => await jetpostHere(['domains', ...args], env)
 

@@ -4,6 +4,7 @@ import t from 'tap'
 import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { startApp } from '#src/main.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 t.test('a first start on a port that is taken makes no key: the next one shows it', async t => {
@@ -14,7 +15,7 @@ t.test('a first start on a port that is taken makes no key: the next one shows i
   const env = {
     NATS_URL: freshAccount().natsUrl,
     DATABASE_URL: await freshDatabase(t),
-    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+    JETPOST_SECRET: SECRET
   }
   const shown: string[] = []
   const options = { log: createLog('silent'), say: () => {}, onFirstKey: (key: string) => void shown.push(key) }

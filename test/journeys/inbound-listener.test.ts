@@ -22,10 +22,11 @@ import { emptyDirectory } from '#streams/directory.ts'
 import { INBOUND_BYTES_MAX, type InboundReceived } from '#streams/inbound/facts.ts'
 import { openBus } from '../support/bus.ts'
 import { dial, handIn, speakOver, type Peer } from '../support/inbound-peer.ts'
+import { SECRET } from '../support/secret.ts'
 import { until } from '../support/wait.ts'
 
 const HOST = 'bounces.jetpost.test'
-const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
+const tokens = createTokens(SECRET)
 const returnPath = (): string =>
   `b+${tokens.mint('return', { email: newId('em', Date.now()), n: 0, request: 1 })}@${HOST}`
 const { bus } = await openBus(t)

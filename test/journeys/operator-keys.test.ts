@@ -1,6 +1,7 @@
 import t from 'tap'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { jetpostHere } from '../support/command.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -10,7 +11,7 @@ const app = await startTestApp(t, { natsUrl, databaseUrl })
 const env = {
   NATS_URL: natsUrl,
   DATABASE_URL: databaseUrl,
-  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+  JETPOST_SECRET: SECRET
 }
 
 const keys = (...args: string[]) => jetpostHere(['keys', ...args], env)

@@ -13,6 +13,7 @@ import { createAuthority, type Certificate } from '../support/certificates.ts'
 import { jetpostHere } from '../support/command.ts'
 import { openDnsServer } from '../support/dns-server.ts'
 import { jetpost } from '../support/jetpost.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
@@ -68,7 +69,7 @@ t.test('what is done is ok, and what is not says what must be', async t => {
   const env: Record<string, string> = {
     NATS_URL: shared.natsUrl,
     DATABASE_URL: shared.databaseUrl,
-    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters',
+    JETPOST_SECRET: SECRET,
     JETPOST_DNS: dns.address,
     JETPOST_PUBLIC_URL: `https://mail.example:${port}`,
     JETPOST_TRUST_PROXY: '127.0.0.1',

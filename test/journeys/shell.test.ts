@@ -8,6 +8,7 @@ import { COMPILED } from '../support/compiled.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
 import { openRelay } from '../support/relay.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -17,7 +18,7 @@ const app = await startTestApp(t, { natsUrl, databaseUrl })
 const env = {
   NATS_URL: natsUrl,
   DATABASE_URL: databaseUrl,
-  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+  JETPOST_SECRET: SECRET
 }
 
 const jetpost = (args: string[], extra: Record<string, string> = {}) => runJetpost(args, { ...env, ...extra })
@@ -187,7 +188,11 @@ t.test('start says where bounces come to, and what direct mode wants', async t =
       /JETPOST_HOSTNAME/,
       /Bounces/
     ]],
-    [{}, [/^ {2}➜ {2}Mailbox {4}http:\/\/\S+\/catcher$/m], [/Set JETPOST/, /Bounces/]]
+    [{}, [/^ {2}➜ {2}Mailbox {4}http:\/\/\S+\/catcher\?token=[\w-]{22}$/m], [/Set JETPOST/, /Bounces/]],
+    [{ JETPOST_PUBLIC_URL: 'https://post.example.com' }, [/➜ {2}Health/], [/Mailbox/, /catcher/]],
+    [{ JETPOST_PUBLIC_URL: 'https://post.example.com', JETPOST_ROLES: 'api,sender' }, [
+      /^ {2}➜ {2}Mailbox {4}https:\/\/post\.example\.com\/dashboard\/mailbox$/m
+    ], [/catcher/]]
   ]
   await Promise.all(cases.map(async ([extra, said, unsaid]) => {
     const { code, err } = await startAndStop({ ...settings, ...extra })

@@ -9,12 +9,12 @@ import { widthOf } from '#src/cli/text.ts'
 import { API_KEY, FROM, startTestApp } from '../support/app.ts'
 import { atExit } from '../support/at-exit.ts'
 import { COMPILED } from '../support/compiled.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { hasTerminals, jetpostOnTerminal } from '../support/terminal.ts'
 import { until } from '../support/wait.ts'
 
 const skip = hasTerminals ? false : 'there is no script of util-linux to make a terminal'
-const JETPOST_SECRET = 'a-secret-for-tests-with-at-least-32-characters'
 const folder = mkdtempSync(join(tmpdir(), 'jetpost-terminal-'))
 t.teardown(() => rmSync(folder, { recursive: true }))
 
@@ -23,7 +23,7 @@ async function newEnv (): Promise<Record<string, string>> {
   return {
     NATS_URL: freshAccount().natsUrl,
     DATABASE_URL: await freshDatabase(t),
-    JETPOST_SECRET,
+    JETPOST_SECRET: SECRET,
     JETPOST_DATA_DIR: join(folder, 'data'),
     JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false',
     PORT: '0'
@@ -66,7 +66,10 @@ t.test(
     const [, api] = /^ {2}➜ {2}API {8}(http:\/\/127\.0\.0\.1:\d+\/api)$/m.exec(text)!
     const origin = new URL(api!).origin
     t.match(text, `➜  Dashboard  ${origin}/dashboard\n`)
-    t.match(text, `➜  Mailbox    ${origin}/catcher\n`)
+    const [, mailbox] = /^ {2}➜ {2}Mailbox {4}(\S+\/catcher\?token=[\w-]{22})$/m.exec(text)!
+    t.equal(new URL(mailbox!).origin, origin)
+    t.equal((await fetch(mailbox!, { redirect: 'manual' })).status, 303, 'it works')
+    t.equal((await fetch(mailbox!, { redirect: 'manual' })).status, 403, 'once')
     t.match(text, `➜  Docs       ${origin}/docs\n`)
     t.match(start.raw(), '\u001b]8;;', 'the link is under the address of the dashboard')
     const [, key] = /^ {2}API key {2}(jp_live_[\w-]+)$/m.exec(text)!

@@ -8,6 +8,7 @@ import type { VerifyReport } from '#src/cli/verify.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
 import { jetpostHere } from '../support/command.ts'
 import { openLived } from '../support/lived.ts'
+import { SECRET } from '../support/secret.ts'
 import { until } from '../support/wait.ts'
 
 const { natsUrl, databaseUrl, app, bus, pool, log } = await openLived(t, ['two@example.com', 'a@example.com'])
@@ -37,7 +38,7 @@ async function run (...args: string[]): Promise<{ code: number, out: string, err
   const ended = await jetpostHere(['verify', ...args], {
     NATS_URL: natsUrl,
     DATABASE_URL: databaseUrl,
-    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+    JETPOST_SECRET: SECRET
   })
   const code = Number(process.exitCode ?? 0)
   process.exitCode = 0

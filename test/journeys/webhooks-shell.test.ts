@@ -8,6 +8,7 @@ import { jetpostHere } from '../support/command.ts'
 import { startTestApp } from '../support/app.ts'
 import { startHookSink, type HookRequest } from '../support/hook-sink.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -18,7 +19,7 @@ const app = await startTestApp(t, { natsUrl, databaseUrl, clock: { nowMs: () => 
 const sink = await startHookSink()
 t.teardown(() => sink.stop())
 
-const withoutView = { NATS_URL: natsUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+const withoutView = { NATS_URL: natsUrl, JETPOST_SECRET: SECRET }
 const env = { ...withoutView, DATABASE_URL: databaseUrl }
 const jetpost = async (...args: string[]) => await runJetpost(args, env)
 const webhooks = async (...args: string[]) => await jetpostHere(['webhooks', ...args], env)

@@ -29,6 +29,7 @@ import { jetpostHere } from '../support/command.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { ACCOUNT, attempted, delivered, requested } from '../support/facts.ts'
 import { LONG, LONG_ONLY } from '../support/long.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshDatabase, servers, type Ending } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -178,7 +179,7 @@ t.test('a builder that is killed at any moment is gone on from by the next', LON
     ...COMPILED,
     NATS_URL: natsUrl,
     DATABASE_URL: databaseUrl,
-    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+    JETPOST_SECRET: SECRET
   }
   const start = () => {
     const child = spawn(process.execPath, ['src/bin.js', 'rebuild', 'emails', '--json'], {
@@ -234,7 +235,7 @@ t.test('the shell says what it made, and what was there already', async t => {
   const env = {
     NATS_URL: natsUrl,
     DATABASE_URL: databaseUrl,
-    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+    JETPOST_SECRET: SECRET
   }
   t.match(await jetpostHere(['rebuild', 'emails'], env), {
     code: 0,

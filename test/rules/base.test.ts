@@ -1,3 +1,7 @@
+import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
 import { describeConfig, hasDashboard, readConfig } from '#src/base/config.ts'
@@ -42,6 +46,62 @@ t.test('a mistyped setting is refused with the nearest name, what others set is 
     JETPOST_PORT_8080_TCP_ADDR: '10.0.0.1'
   }
   t.match(readConfig({ ...kubernetes, JETPOST_WEBHOOK_SECRET: 'whsec_', JETPOST_TYPO: '' }), { port: 8080 })
+})
+
+t.test('a secret that everybody knows, or that is too short, is refused with the command that makes one', async t => {
+  const refused: Array<[secret: string, why: string]> = [
+    ['short', 'must have at least 32 characters'],
+    ['laptop-only-laptop-only-laptop-only', 'must be your own, not one that is published with Jetpost'],
+    ['a-secret-for-tests-with-at-least-32-characters', 'must be your own, not one that is published with Jetpost'],
+    ['my-another-secret-with-at-least-32-characters', 'must be your own, not one that is published with Jetpost']
+  ]
+  for (const [secret, why] of refused) {
+    t.throws(() => readConfig({ JETPOST_SECRET: secret }), {
+      message: `These settings cannot be used: JETPOST_SECRET ${why} (make one with: openssl rand -hex 32).`
+    }, secret)
+  }
+  for (let i = 0; i < 100; i++) {
+    for (const secret of [newSecret(''), randomBytes(32).toString('hex')]) {
+      t.equal(readConfig({ JETPOST_SECRET: secret }).secret, secret)
+    }
+  }
+})
+
+t.test('docker-compose.yml has a default for no password, and settings beside them', async t => {
+  const compose = readFileSync(new URL('../../docker-compose.yml', import.meta.url), 'utf8')
+  const uses = [...compose.matchAll(/\$\{(\w+)(:?[-?+])?([^}]*)\}/g)].map(([, name, how, text]) => ({
+    name,
+    how,
+    text
+  }))
+  const secret = uses.filter(({ name }) => /PASSWORD|^JETPOST_SECRET$/.test(name!))
+  t.strictSame(
+    [...new Set(secret.map(({ name }) => name))].sort(),
+    ['JETPOST_SECRET', 'NATS_PASSWORD', 'POSTGRES_PASSWORD']
+  )
+  for (const { name, how, text } of secret) {
+    t.match([name, how, text], [name, ':?', /^must be in \.env, see With Docker in docs\/getting-started\.md$/], name!)
+  }
+  const known = describeConfig({}).map(({ name }) => name)
+  const others = uses.filter(use => !secret.includes(use)).map(({ name }) => name!)
+  t.strictSame(others.filter(name => !known.includes(name) && name !== 'JETPOST_INBOUND_BIND'), [])
+})
+
+t.test('a command of the documents makes the passwords, for their owner, and overwrites none', async t => {
+  const [command, other] = ['README.md', 'docs/getting-started.md'].map(page =>
+    /^ {4}(\(set -C;[^)]*\)[^)]*\))$/m.exec(readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8'))![1]!
+  )
+  t.equal(command, other)
+  const cwd = t.testdir()
+  const run = () => spawnSync('sh', ['-c', command!], { cwd }).status
+  t.equal(run(), 0)
+  const made = readFileSync(join(cwd, '.env'), 'utf8')
+  t.match(made, /^JETPOST_SECRET=x[0-9a-f]{64}\nNATS_PASSWORD=x[0-9a-f]{64}\nPOSTGRES_PASSWORD=x[0-9a-f]{64}\n$/)
+  t.equal(statSync(join(cwd, '.env')).mode & 0o777, 0o600)
+  const [, secret] = /JETPOST_SECRET=(.*)/.exec(made)!
+  t.equal(readConfig({ JETPOST_SECRET: secret }).secret, secret)
+  t.not(run(), 0)
+  t.equal(readFileSync(join(cwd, '.env'), 'utf8'), made)
 })
 
 t.test('a host that is none and a log level that is none are told as such', async t => {

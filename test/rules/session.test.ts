@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
-import { emptyDirectory, evolveDirectory, type KeyEntry, type SessionEntry } from '#streams/directory.ts'
+import { emptyDirectory, evolveDirectory, type KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import { SCOPES, type Scope } from '#streams/key/facts.ts'
@@ -10,12 +10,14 @@ import {
   isOpen,
   isOver,
   isStale,
+  LINK_MS,
   mayOpenDashboard,
   ROTATE_AFTER_MS,
   ROTATION_OVERLAP_MS,
   SESSION_IDLE_MS,
   SESSION_MS
 } from '#streams/session/decide.ts'
+import type { SessionEntry } from '#streams/session/state.ts'
 import { keyEntry } from '../support/entries.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
@@ -126,6 +128,39 @@ t.test('what a key may do with keys it may in the dashboard, and full is full', 
   t.ok(mayDo(asVisitor(keyEntry({ scopes: ['dashboard', 'keys:read'] })), 'keys:read'))
   t.notOk(mayDo(asVisitor(keyEntry({ scopes: ['dashboard', 'keys:read'] })), 'keys:write'))
   t.strictSame(asVisitor(keyEntry()).scopes, ['full'])
+})
+
+t.test('links are folded: made, used by the session they open, forgotten a day after they are over', async t => {
+  const directory = emptyDirectory()
+  const tell = (atMs: number, type: string, data: object) => {
+    const time = new Date(atMs).toISOString()
+    const envelope = { id: 'ev_1', version: 1, account: 'acc_one', causation: null, correlation: 'test' }
+    evolveDirectory(directory, { fact: { ...envelope, type, time, data } as AnyFact, seq: 1, subject: 'x' })
+  }
+  const made = (session: string, atMs: number) =>
+    tell(atMs, 'session.link_made', {
+      session,
+      key: 'key_one',
+      hash: 'a'.repeat(64),
+      until: new Date(atMs + LINK_MS).toISOString()
+    })
+  made('ses_a', NOW_MS)
+  made('ses_b', NOW_MS)
+  const link = { account: 'acc_one', key: 'key_one', hash: 'a'.repeat(64), untilMs: NOW_MS + LINK_MS, isUsed: false }
+  t.strictSame(directory.links.get('ses_a'), { ...link, session: 'ses_a' })
+  tell(NOW_MS + 1, 'session.opened', {
+    session: 'ses_a',
+    key: 'key_one',
+    hash: 'b'.repeat(64),
+    until: new Date(NOW_MS + HOUR_MS).toISOString()
+  })
+  tell(NOW_MS + 2, 'session.ended', { session: 'ses_a' })
+  t.strictSame([...directory.links.values()].map(({ session, isUsed }) => [session, isUsed]), [
+    ['ses_a', true],
+    ['ses_b', false]
+  ])
+  made('ses_c', NOW_MS + LINK_MS + 24 * HOUR_MS)
+  t.strictSame([...directory.links.keys()], ['ses_c'])
 })
 
 t.test('sessions are folded: opened, given a new secret, ended; ended ones leave when another comes', async t => {

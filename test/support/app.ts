@@ -13,6 +13,7 @@ import type { Clock } from '#src/base/clock.ts'
 import { readConfig } from '#src/base/config.ts'
 import { startApp, type App } from '#src/main.ts'
 import { openSecondServices } from './second-services.ts'
+import { SECRET } from './secret.ts'
 import { freshAccount, freshDatabase, type Ending } from './servers.ts'
 
 /** Of what is told of an app when its test fails. */
@@ -84,7 +85,7 @@ export async function startTestApp (
   const config = readConfig({
     NATS_URL: natsUrl ?? freshAccount().natsUrl,
     DATABASE_URL: databaseUrl ?? await freshDatabase(t),
-    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters',
+    JETPOST_SECRET: SECRET,
     JETPOST_API_KEY: API_KEY,
     JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true',
     JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false',
@@ -125,11 +126,18 @@ function noteTrouble (t: Witness): (line: string) => void {
 }
 
 function wire (app: App, elsewhere: Services, note: (line: string) => void): TestApp {
+  /** The mailbox's cookie, as a browser gets it. */
+  let mailbox: Promise<string> | null = null
+  const enterMailbox = async (): Promise<string> => {
+    const entered = await fetch(app.url + app.mintMailboxPath()!, { redirect: 'manual' })
+    return entered.headers.getSetCookie()[0]!.split(';')[0]!
+  }
   const ask: TestApp['request'] = async (method, path, { key = API_KEY, body, headers = {}, raw } = {}) => {
     const payload = raw ?? (body === undefined ? null : JSON.stringify(body))
     const own = {
       ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-      ...(payload === null ? {} : { 'content-type': 'application/json' })
+      ...(payload === null ? {} : { 'content-type': 'application/json' }),
+      ...(path.startsWith('/catcher') ? { cookie: await (mailbox ??= enterMailbox()) } : {})
     }
     const init: RequestInit = {
       method,

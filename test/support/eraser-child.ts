@@ -3,12 +3,13 @@
 import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { startApp } from '#src/main.ts'
+import { SECRET } from './secret.ts'
 
 process.on('disconnect', () => process.exit())
 const config = readConfig({
   NATS_URL: process.argv[2]!,
   DATABASE_URL: process.argv[3]!,
-  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters',
+  JETPOST_SECRET: SECRET,
   JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false',
   JETPOST_ROLES: 'scheduler',
   PORT: '0'

@@ -66,6 +66,7 @@ export function failingServer (
     api: { services, counters, reads },
     operations: null,
     catcher: null,
+    mailboxDoor: null,
     checks: [],
     metrics: createMetrics(),
     publicUrl: 'http://localhost:8080',

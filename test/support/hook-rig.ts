@@ -18,10 +18,10 @@ import { EmailBounced, EmailDeferred, EmailDelivered } from '#streams/email/fact
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
+import { SECRET } from './secret.ts'
 import { freshAccount, type Ending } from './servers.ts'
 
 const ACCOUNT = 'acc_01test'
-const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
 const RETENTION = { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }
 /** The contract's gaps, a hundred times as fast. */
 const QUICK_GAPS_S = [0.05, 0.3, 1.2, 6, 18, 36, 72, 144, 216, 360]

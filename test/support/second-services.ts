@@ -4,6 +4,7 @@ import { openServices } from '#src/actions/open-services.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import { connectBus } from '#src/nats/connect.ts'
+import { SECRET } from './secret.ts'
 import type { Ending } from './servers.ts'
 
 /** A set of services as another node has it: its own connection, its own directory, the same log. */
@@ -16,7 +17,6 @@ export async function openSecondServices (t: Ending, natsUrl: string): Promise<S
     await bus.close()
   })
   await directory.catchUp(10_000)
-  const secret = 'a-secret-for-tests-with-at-least-32-characters'
   const config = {
     webhookAllowPrivate: true,
     requireVerifiedDomains: false,
@@ -28,5 +28,5 @@ export async function openSecondServices (t: Ending, natsUrl: string): Promise<S
     factsRetentionMs: 90 * 86_400_000,
     dns: null
   }
-  return await openServices({ bus, clock: systemClock, directory, secret, config })
+  return await openServices({ bus, clock: systemClock, directory, secret: SECRET, config })
 }

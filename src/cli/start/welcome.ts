@@ -1,6 +1,7 @@
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import type { App } from '#src/main.ts'
+import { LogUnavailable } from '#src/nats/errors.ts'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { linked, paint, type Style } from '../style.ts'
 import { durationText } from '../text.ts'
@@ -13,9 +14,9 @@ export function firstKeyLines (key: string, stream: NodeJS.WriteStream): string[
 }
 
 /** What somebody wants to know who has just started it. */
-export function welcomeLines (app: App, config: Config, stream: NodeJS.WriteStream): string[] {
+export async function welcomeLines (app: App, config: Config, stream: NodeJS.WriteStream): Promise<string[]> {
   const color: Paint = (style, text) => paint(style, text, stream)
-  const signInPath = app.mintSignInPath()
+  const signInPath = await signInPathOf(app)
   const signIn = signInPath === null ? null : dashboardUrl(app, config) + signInPath
   return [
     '',
@@ -38,6 +39,16 @@ export function welcomeLines (app: App, config: Config, stream: NodeJS.WriteStre
   ]
 }
 
+/** Without NATS there is no link, and who needs one gets it later by `jetpost dashboard`. */
+async function signInPathOf (app: App): Promise<string | null> {
+  try {
+    return await app.mintSignInPath()
+  } catch (error) {
+    if (error instanceof LogUnavailable) return null
+    throw error
+  }
+}
+
 /** By http nobody would stay signed in to what is for https. */
 export function dashboardUrl ({ url }: Pick<App, 'url'>, { publicUrl }: Pick<Config, 'publicUrl'>): string {
   return publicUrl.startsWith('https:') ? publicUrl : url
@@ -53,6 +64,7 @@ function rows (
   const { url, inboundPort } = app
   const host = inboundHost.includes(':') ? `[${inboundHost}]` : inboundHost
   const dashboard = `${dashboardUrl(app, config)}/dashboard`
+  const mailbox = roles.has('sender') && smtpUrl === null ? mailboxUrl(app, config) : null
   const all: Array<[boolean, string, string]> = [
     [roles.has('api'), 'API', `${url}/api`],
     [!roles.has('api'), 'Health', `${url}/readyz`],
@@ -61,11 +73,18 @@ function rows (
       'Dashboard',
       signIn === null ? dashboard : linked(dashboard, signIn, stream)
     ],
-    [roles.has('sender') && smtpUrl === null, 'Mailbox', `${url}/catcher`],
+    [mailbox !== null, 'Mailbox', mailbox ?? ''],
     [roles.has('api'), 'Docs', `${url}/docs`],
     [inboundPort !== null && bounceDomain !== null, 'Bounces', `${bounceDomain} on ${host}:${inboundPort}`]
   ]
   return all.filter(([isThere]) => isThere).map(([, name, text]) => [name, text])
+}
+
+/** Where the mail is that is caught; null = nowhere that this process shows. */
+function mailboxUrl (app: App, config: Config): string | null {
+  const path = app.mintMailboxPath()
+  if (path !== null) return app.url + path
+  return config.roles.has('api') && hasDashboard(config) ? `${dashboardUrl(app, config)}/dashboard/mailbox` : null
 }
 
 /** What an operator has to do still. Direct mode needs most: a relay would see to it. */

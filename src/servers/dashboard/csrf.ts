@@ -1,7 +1,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import type { SessionEntry } from '#streams/directory.ts'
+import type { SessionEntry } from '#streams/session/state.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 
 const TOKEN_BYTES = 32

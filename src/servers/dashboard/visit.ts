@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { Refusal } from '#streams/define.ts'
-import type { KeyEntry, SessionEntry } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
+import type { SessionEntry } from '#streams/session/state.ts'
 import type { Jetpost } from '#src/client/client.ts'
 import type { Asker } from '#src/actions/services.ts'
 import type { Html } from '#src/base/html.ts'

@@ -1,9 +1,11 @@
+import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Email } from 'postal-mime'
 import { timestamp } from '#src/base/clock.ts'
 import { Html, html } from '#src/base/html.ts'
 import { readHead, readMail, subjectOf } from '#src/content/read.ts'
 import type { CaughtMail } from '#src/operations/caught-mail.ts'
+import type { MailboxDoor } from './door.ts'
 import type { Catcher } from './server.ts'
 
 const LOOPBACK = /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/
@@ -26,9 +28,20 @@ const MAIL_POLICY = [
   "frame-ancestors 'self'"
 ].join('; ')
 
-/** `/catcher` and below: the mailbox of the mail catcher, for browsers and scripts. Clients that are not on a loopback
- *  address get 404. */
-export async function catcherPages (app: FastifyInstance, { catcher }: { catcher: Catcher }): Promise<void> {
+/** Where a link into the mailbox leads, before its token. */
+export const MAILBOX_LINK_PATH = '/catcher?token='
+/** A cookie for `/catcher` is sent to what is below it, and to no `/catcher.json`. Source: RFC 6265 5.1.4. */
+const COOKIE_PATHS = ['/catcher', '/catcher.json']
+
+interface CatcherOptions {
+  catcher: Catcher
+  door: MailboxDoor
+}
+
+/** `/catcher` and below: the mailbox of the mail catcher, for browsers and scripts of this machine that came by a link
+ *  of the door. Others get 403, and clients that are not on a loopback address 404. */
+export async function catcherPages (app: FastifyInstance, { catcher, door }: CatcherOptions): Promise<void> {
+  await app.register(cookie)
   app.addHook('onRequest', async (request, reply) => {
     if (!isLocal(request)) return await notFound(reply)
     reply.headers({
@@ -36,6 +49,17 @@ export async function catcherPages (app: FastifyInstance, { catcher }: { catcher
       'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer'
     })
+    const token = tokenIn(request)
+    if (door.isOpenTo(request.cookies[door.cookieName])) {
+      return token === null ? undefined : await reply.redirect('/catcher', 303)
+    }
+    // A HEAD asks what there is: the link stays good.
+    const ticket = token === null || request.method !== 'GET' ? null : door.enter(token)
+    if (ticket === null) return await page(reply.code(403), closedPage())
+    for (const path of COOKIE_PATHS) {
+      reply.setCookie(door.cookieName, ticket, { path, httpOnly: true, sameSite: 'strict' })
+    }
+    return await reply.redirect('/catcher', 303)
   })
 
   app.get('/catcher', async (_request, reply) => {
@@ -60,6 +84,12 @@ export async function catcherPages (app: FastifyInstance, { catcher }: { catcher
 function isLocal ({ socket, headers }: FastifyRequest): boolean {
   const forwarded = headers['x-forwarded-for'] ?? headers.forwarded ?? headers['x-real-ip']
   return forwarded === undefined && LOOPBACK.test(socket.remoteAddress ?? '') && LOCAL_HOST.test(headers.host ?? '')
+}
+
+/** Only the list has a link. */
+function tokenIn ({ query, routeOptions: { url } }: FastifyRequest): string | null {
+  const { token } = query as { token?: unknown }
+  return url === '/catcher' && typeof token === 'string' ? token : null
 }
 
 function notFound (reply: FastifyReply): FastifyReply {
@@ -121,6 +151,15 @@ function row ({ id, received_at: receivedAt, from, to, subject }: CaughtMailSumm
   return html`<tr><td><time>${receivedAt.slice(11, 19)}</time></td><td>${from}</td><td>${
     to.join(', ')
   }</td><td>${link}</td></tr>`
+}
+
+function closedPage (): Html {
+  return layout(
+    'Mailbox',
+    html``,
+    html`<h1>Mailbox</h1><p>Open it with the link that the start of Jetpost printed. The link works once, and from then
+on for that browser. Where this process has a dashboard, the operator sees the same mail there, under Mailbox.</p>`
+  )
 }
 
 function mailPage (mail: CaughtMail, read: Email): Html {
