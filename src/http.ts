@@ -1,6 +1,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Socket } from 'node:net'
+import { isOperator } from '#streams/key/decide.ts'
 import { addressRanges } from '#src/base/address-ranges.ts'
 import type { Log } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
@@ -8,6 +9,7 @@ import { systemClock } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
 import { apiContext, type Api } from '#src/servers/api/context.ts'
 import { answer, helpLink, malformedUrl, missingHost, notFound, type HttpProblem } from '#src/servers/api/errors.ts'
+import { authorizationOf, createAuthenticator } from '#src/servers/api/auth.ts'
 import { batchRoutes } from '#src/servers/api/batches.ts'
 import { deliveryRoutes } from '#src/servers/api/deliveries.ts'
 import { domainRoutes } from '#src/servers/api/domains.ts'
@@ -91,7 +93,9 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   healthRoutes(app, options.checks)
   metricsRoute(app, metrics)
   const { catcher, mailboxDoor: door } = options
-  if (catcher !== null && door !== null) void app.register(catcherPages, { catcher, door })
+  if (catcher !== null && door !== null) {
+    void app.register(catcherPages, { catcher, door, isOperators: operators(api?.services ?? null) })
+  }
   if (api === null) return app
   void app.register(trackingPages, { services: api.services, registry: metrics.registry, log })
   const routes = rememberRoutes(app)
@@ -105,6 +109,17 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
   if (operations !== null) openDashboard(app, { ...options, api, operations }, internalKeys)
   return app
+}
+
+/** Nobody in a process that knows no keys. */
+function operators (services: Services | null): (request: FastifyRequest) => Promise<boolean> {
+  if (services === null) return async () => false
+  const { directory, factLog: { clock } } = services
+  const authenticator = createAuthenticator(directory, clock)
+  return async request => {
+    const key = await authenticator.keyOf(authorizationOf(request.raw.rawHeaders), request.ip)
+    return key !== null && isOperator(key)
+  }
 }
 
 type Refuse = (request: FastifyRequest, reply: FastifyReply, problem: HttpProblem) => FastifyReply

@@ -135,7 +135,7 @@ const PUBLIC_SECRETS = [
 const SECRET_CHARS_MIN = 32
 const HOW_TO_MAKE = 'make one with: openssl rand -hex 32'
 
-/** A secret of the operator's own. Nothing tells a random text from another, so only what everybody knows is refused. */
+/** A secret of the operator's own. Nothing tells a random text from another: only what everybody knows is refused. */
 export function ownSecret (value: string): string {
   if (value.length < SECRET_CHARS_MIN) {
     throw new Error(`must have at least ${SECRET_CHARS_MIN} characters (${HOW_TO_MAKE})`)

@@ -360,6 +360,16 @@ t.test('a key grants no more than it holds, by no road', async t => {
   )
 })
 
+t.test("the mailbox of this machine is read with an operator's key alone", async t => {
+  const { body: { id } } = await app.send({ to: 'caught@example.com' })
+  await app.settled(id, 'delivered')
+  t.match((await app.caught('caught@example.com')).to, [{ address: 'caught@example.com' }])
+  const [limited, test] = [await app.newKey({ scopes: ['dashboard'] }), await app.newKey({ test: true })]
+  for (const key of [null, 'jp_live_nothing', limited.secret, test.secret, await app.newAccountKey()]) {
+    t.equal((await app.request('GET', '/catcher.json', { key })).status, 403)
+  }
+})
+
 t.test('operator is for live keys of the first account on all domains, from who has it', async t => {
   const code = (answer: Answer) => answer.body.details?.map((fault: any) => [fault.field, fault.code, fault.message])
   const fault = [

@@ -22,7 +22,7 @@ async function openCatcher (t: Test, keepMax = 500) {
   })
   const app = Fastify()
   const door = new MailboxDoor()
-  await app.register(catcherPages, { catcher, door })
+  await app.register(catcherPages, { catcher, door, isOperators: async () => false })
   t.teardown(async () => {
     await app.close()
     await catcher.stop()

@@ -126,18 +126,11 @@ function noteTrouble (t: Witness): (line: string) => void {
 }
 
 function wire (app: App, elsewhere: Services, note: (line: string) => void): TestApp {
-  /** The mailbox's cookie, as a browser gets it. */
-  let mailbox: Promise<string> | null = null
-  const enterMailbox = async (): Promise<string> => {
-    const entered = await fetch(app.url + app.mintMailboxPath()!, { redirect: 'manual' })
-    return entered.headers.getSetCookie()[0]!.split(';')[0]!
-  }
   const ask: TestApp['request'] = async (method, path, { key = API_KEY, body, headers = {}, raw } = {}) => {
     const payload = raw ?? (body === undefined ? null : JSON.stringify(body))
     const own = {
       ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-      ...(payload === null ? {} : { 'content-type': 'application/json' }),
-      ...(path.startsWith('/catcher') ? { cookie: await (mailbox ??= enterMailbox()) } : {})
+      ...(payload === null ? {} : { 'content-type': 'application/json' })
     }
     const init: RequestInit = {
       method,

@@ -36,11 +36,16 @@ const COOKIE_PATHS = ['/catcher', '/catcher.json']
 interface CatcherOptions {
   catcher: Catcher
   door: MailboxDoor
+  /** Whether a request comes with an operator's key. */
+  isOperators(request: FastifyRequest): Promise<boolean>
 }
 
-/** `/catcher` and below: the mailbox of the mail catcher, for browsers and scripts of this machine that came by a link
- *  of the door. Others get 403, and clients that are not on a loopback address 404. */
-export async function catcherPages (app: FastifyInstance, { catcher, door }: CatcherOptions): Promise<void> {
+/** `/catcher` and below: the mailbox of the mail catcher, for browsers of this machine that came by a link of the door,
+ *  and for its scripts with an operator's key. Others get 403, and clients that are not on a loopback address 404. */
+export async function catcherPages (
+  app: FastifyInstance,
+  { catcher, door, isOperators }: CatcherOptions
+): Promise<void> {
   await app.register(cookie)
   app.addHook('onRequest', async (request, reply) => {
     if (!isLocal(request)) return await notFound(reply)
@@ -53,6 +58,7 @@ export async function catcherPages (app: FastifyInstance, { catcher, door }: Cat
     if (door.isOpenTo(request.cookies[door.cookieName])) {
       return token === null ? undefined : await reply.redirect('/catcher', 303)
     }
+    if (await isOperators(request)) return
     // A HEAD asks what there is: the link stays good.
     const ticket = token === null || request.method !== 'GET' ? null : door.enter(token)
     if (ticket === null) return await page(reply.code(403), closedPage())
@@ -158,7 +164,8 @@ function closedPage (): Html {
     'Mailbox',
     html``,
     html`<h1>Mailbox</h1><p>Open it with the link that the start of Jetpost printed. The link works once, and from then
-on for that browser. Where this process has a dashboard, the operator sees the same mail there, under Mailbox.</p>`
+on for that browser. Where this process has a dashboard, the operator sees the same mail there, under Mailbox. A
+script reads /catcher.json with the Bearer key of an operator.</p>`
   )
 }
 
