@@ -106,7 +106,7 @@ function wireWebhooks ({ config, log, pool, services, metrics, repair }: AppCont
     directory: services.directory,
     vault: services.vault,
     repair,
-    allowPrivate: config.webhookAllowPrivate,
+    mayCallPrivate: services.settings.mayCallPrivate,
     resolve: createResolver(config.dns),
     failedDeliveries: failedPages(pool),
     backlog: waitingDeliveries(pool),

@@ -101,7 +101,6 @@ function roles (value: string): Set<RoleName> {
   return new Set(names as RoleName[])
 }
 
-const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
 const port = integer(1, 65_535)
 
 /** Every setting: environment name, meaning, default, reading. */
@@ -287,9 +286,11 @@ export const settings: Settings = {
   },
   webhookAllowPrivate: {
     env: 'JETPOST_WEBHOOK_ALLOW_PRIVATE',
-    means: 'allow webhook endpoints with http: URLs and private addresses',
-    unset: '`true` on embedded NATS with a loopback `HOST`, otherwise `false`',
-    fallback: env => env.NATS_URL === undefined && LOOPBACK.has(env.HOST ?? '127.0.0.1'),
+    means: 'allow webhook endpoints of the first account with http: URLs and private addresses',
+    details:
+      'Endpoints of other accounts never have them. For trying out: an answer is shown to those who hold a key, ' +
+      'and what answers may be any service of this machine and its network.',
+    fallback: false,
     parse: boolean
   },
   trustProxy: {

@@ -248,7 +248,8 @@ t.test('doctor names settings and checks, and no secret', async t => {
     ['smtp', true],
     ['links', null],
     ['spf', true],
-    ['inbound', true]
+    ['inbound', true],
+    ['webhooks', true]
   ])
   for (const secret of [API_KEY, 'hunter2', env.JETPOST_SECRET, new URL(natsUrl).password]) t.notMatch(out, secret)
   t.match(await jetpost(['doctor', '--json'], { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), {

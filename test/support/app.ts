@@ -71,11 +71,13 @@ export interface Wishes {
   clock?: Clock
   natsUrl?: string
   databaseUrl?: string
+  /** Webhooks go where the settings let them; otherwise those of every account as the first account's. */
+  targetsAsSet?: boolean
 }
 
 export async function startTestApp (
   t: Witness,
-  { env = {}, clock, natsUrl, databaseUrl }: Wishes = {}
+  { env = {}, clock, natsUrl, databaseUrl, targetsAsSet = false }: Wishes = {}
 ): Promise<TestApp> {
   const config = readConfig({
     NATS_URL: natsUrl ?? freshAccount().natsUrl,
@@ -92,7 +94,8 @@ export async function startTestApp (
   const app = await startApp(config, {
     log: pino({ level: 'warn', base: undefined }, { write: note }),
     say: () => {},
-    clock
+    clock,
+    mayCallPrivate: targetsAsSet ? undefined : () => config.webhookAllowPrivate
   })
   t.teardown(() => app.stop())
   const elsewhere = await openSecondServices(t, config.natsUrl!)

@@ -12,7 +12,7 @@ import { keyEntry, webhookEntry } from './entries.ts'
 export const key = keyEntry({ id: 'key_1', account: 'acc_1', hash: sha256Hex(API_KEY) })
 export const webhook = webhookEntry()
 const settings = {
-  webhookAllowPrivate: true,
+  mayCallPrivate: () => true,
   requireVerifiedDomains: false,
   bounceDomain: null,
   contentRetentionMs: 30 * 86_400_000

@@ -178,7 +178,7 @@ const TestAnswer = Type.Object({ id: Type.String({ description: "The event's id.
 export function webhookRoutes (app: Api, services: Services): void {
   const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, services.factLog.clock.nowMs())
   const urlFaults = (request: FastifyRequest) =>
-    textFaults(request, 'url', url => targetFault(url, services.settings.webhookAllowPrivate))
+    textFaults(request, 'url', url => targetFault(services.settings, request.key!.account, url))
   const routes = new ResourceRoutes(app, services, {
     kind: 'webhook',
     tag: 'Webhooks',
