@@ -48,4 +48,6 @@ export interface ServiceSettings {
 export interface Asker {
   account: string
   correlation: string
+  /** Asks with a test key: to change test data alone. */
+  test?: boolean
 }

@@ -17,7 +17,8 @@ import {
   type WebhookDecision,
   type WebhookSettings
 } from '#streams/webhook/decide.ts'
-import { WebhookCreated, type EventType } from '#streams/webhook/facts.ts'
+import { testKeyRefusal } from '#streams/key/decide.ts'
+import { WebhookCreated, type EventType, type WebhookMode } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { literalFault } from '#src/dns/guard.ts'
@@ -45,7 +46,8 @@ export async function createWebhook (
   asker: Asker,
   settings: WebhookSettings & { startAt?: string }
 ): Promise<CreatedWebhook | Refusal> {
-  const fault = targetFault(services.settings, asker.account, settings.url) ?? eventsFault(settings.events) ??
+  const fault = modeFault(asker, settings.mode) ??
+    targetFault(services.settings, asker.account, settings.url) ?? eventsFault(settings.events) ??
     countFault(countOf(services.directory.now.webhooks.values(), asker.account))
   if (fault !== null) return fault
   const nowMs = services.factLog.clock.nowMs()
@@ -96,7 +98,8 @@ export async function changeWebhook (
   changes: WebhookChanges
 ): Promise<Handled<'webhook'> | Refusal> {
   const { url, events } = changes
-  const fault = (url === undefined ? null : targetFault(services.settings, asker.account, url)) ??
+  const fault = modeFault(asker, changes.mode ?? 'test') ??
+    (url === undefined ? null : targetFault(services.settings, asker.account, url)) ??
     (events === undefined ? null : eventsFault(events))
   if (fault !== null) return fault
   const changed = await change(services, asker, id, webhook => decideChange(webhook, changes))
@@ -155,7 +158,7 @@ export async function testWebhook (
 ): Promise<{ event: string, delivery: string } | Refusal> {
   const webhook = ownWebhook(services, asker, id)
   if (webhook instanceof Refusal) return webhook
-  const fault = testFault(webhook)
+  const fault = modeFault(asker, webhook.mode) ?? testFault(webhook)
   if (fault !== null) return fault
   const owed = await requestTestDelivery(services.factLog, asker, webhook, type ?? webhook.events[0]!)
   return { event: owed.events[0]!.id, delivery: owed.delivery }
@@ -169,8 +172,13 @@ async function change (
 ): Promise<Handled<'webhook'> | Refusal> {
   return await handleCommand(services, 'webhook', id, askedBy(asker), (_webhook, nowMs) => {
     const webhook = ownWebhook(services, asker, id)
-    return webhook instanceof Refusal ? webhook : decide(webhook, nowMs)
+    return webhook instanceof Refusal ? webhook : modeFault(asker, webhook.mode) ?? decide(webhook, nowMs)
   })
+}
+
+/** A test key changes endpoints for mail of test keys alone, and leaves them so. */
+export function modeFault ({ test = false }: Asker, mode: WebhookMode | undefined): Refusal | null {
+  return test && mode !== 'test' ? testKeyRefusal() : null
 }
 
 /** The account's endpoint, by what this process knows. */

@@ -392,6 +392,32 @@ t.test('private addresses: of the first account alone, and of no other, however 
   t.equal(sink.requests.length, 1)
 })
 
+t.test('a test key makes and changes endpoints of mode test, and no others, and leaves them so', async t => {
+  const key = (await app.newKey({ test: true })).secret
+  const ask = (method: string, path: string, body?: unknown) => app.request(method, `/api${path}`, { key, body })
+  const forbidden = { status: 403, body: { error: 'Insufficient API key permissions' } }
+  const wanted = { url: 'http://127.0.0.1:9/hook', events: ['email.delivered'] }
+  for (const mode of [undefined, 'both', 'live']) {
+    t.match(await ask('POST', '/webhooks', { ...wanted, mode }), forbidden)
+  }
+  const { status, body: { id } } = await ask('POST', '/webhooks', { ...wanted, mode: 'test' })
+  t.equal(status, 201)
+  const other = (await create()).body.id
+  for (const mode of ['both', 'live']) t.match(await ask('PATCH', `/webhooks/${id}`, { mode }), forbidden, mode)
+  t.match(await ask('PATCH', `/webhooks/${other}`, { mode: 'test' }), forbidden)
+  t.equal((await ask('PATCH', `/webhooks/${id}`, { events: ['email.bounced'], mode: 'test' })).status, 200)
+  t.match(await ask('POST', `/webhooks/${other}/test`, {}), forbidden)
+  const { delivery_id: delivery } = (await ask('POST', `/webhooks/${id}/test`, {})).body
+  t.equal((await ask('POST', `/deliveries/${delivery}/replay`)).status, 202)
+  t.equal((await ask('PATCH', `/webhooks/${id}`, { paused: true })).status, 200)
+  const span = { what: 'failed', from: new Date(Date.now() - HOUR_MS).toISOString() }
+  const replay = (await ask('POST', `/webhooks/${id}/replays`, span)).body
+  t.match(await ask('POST', `/replays/${replay.id}/cancel`), { status: 200, body: { state: 'canceled' } })
+  t.equal((await ask('POST', `/webhooks/${id}/rotate-secret`, {})).status, 200)
+  t.equal((await ask('DELETE', `/webhooks/${id}`)).status, 204)
+  t.match((await get(other)).body, { mode: 'both', paused: false, events: ['email.delivered'] })
+})
+
 t.test('7 a key without webhooks:write reads and nothing more; 403 comes before the fields', async t => {
   const { body: { id } } = await create()
   const reader = (await app.newKey({ scopes: ['webhooks:read'] })).secret

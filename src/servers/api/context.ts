@@ -13,14 +13,14 @@ import type {
 import type { FieldFault } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { isDeeperThan } from '#streams/json.ts'
-import { mayDo } from '#streams/key/decide.ts'
+import { mayDo, testKeyRefusal } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
-import { type Authenticator, authorizationOf, createAuthenticator } from './auth.ts'
+import { type Authenticator, authorizationOf, createAuthenticator, needsLiveKey } from './auth.ts'
 import {
   answer,
   asProblem,
@@ -96,6 +96,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the key must allow for this route. */
     scope?: Scope
+    /** Whether a test key may ask it although it writes: it then changes test data alone. */
+    testKeys?: true
     /** Statuses it can answer beyond those that all routes can, for the description. */
     errors?: number[]
     /** Whether an Idempotency-Key may come with it. */
@@ -197,6 +199,9 @@ async function refuseUnreadable (request: FastifyRequest): Promise<void> {
   const { scope } = request.routeOptions.config
   if (scope !== undefined && !mayDo(request.key!, scope)) {
     throw forbidden(`The key must have the scope ${scope}.`, scope)
+  }
+  if (request.key!.test && needsLiveKey(request.method, request.routeOptions.config)) {
+    throw forbidden(testKeyRefusal().message)
   }
   const unread = unreadFaults(request)
   if (unread.length > 0) throw invalid(unread)

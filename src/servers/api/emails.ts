@@ -33,7 +33,7 @@ export const SendAnswer = Type.Object({
 
 export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): void {
   app.post('/emails', {
-    config: { scope: 'emails:send', errors: [409], idempotent: true },
+    config: { scope: 'emails:send', errors: [409], idempotent: true, testKeys: true },
     schema: {
       operationId: 'sendEmail',
       summary: 'Send an email',

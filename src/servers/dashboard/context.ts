@@ -195,7 +195,7 @@ class Dashboard {
         retries: 0,
         timeoutMs: API_TIMEOUT_MS
       }),
-      asker: { account: key.account, correlation: request.id },
+      asker: { account: key.account, correlation: request.id, test: key.test },
       isOperator: key.account === FIRST_ACCOUNT,
       csrf: csrfOf(session),
       nowMs: services.factLog.clock.nowMs()
