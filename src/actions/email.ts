@@ -16,8 +16,9 @@ import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import { stamp } from './fact-log.ts'
+import { FIRST_ACCOUNT } from './first-start.ts'
 import { loadRecipient, type RecipientRef } from './recipient.ts'
-import type { Asker, Services } from './services.ts'
+import type { Asker, Services, ServiceSettings } from './services.ts'
 
 type EmailRequest = EmailRequested['data']
 
@@ -128,11 +129,21 @@ function draftFault (
   const fault = draft.scheduledMs === null
     ? null
     : scheduleFault(draft.scheduledMs, nowMs, nowMs + settings.contentRetentionMs)
-  if (fault !== null || domain === 'sandbox' || isVerifiedEnough(domain, settings.requireVerifiedDomains)) return fault
+  if (fault !== null || domain === 'sandbox') return fault
+  if (isVerifiedEnough(domain, mustBeVerified(settings, domain.account))) return null
   return new Refusal(
     'domain_unverified',
-    `from must be on a verified domain: ${domain.name} is not verified.`
+    `from must be on a verified domain: publish the DNS records of ${domain.name} that GET /api/domains shows.`
   )
+}
+
+/** Whether an account may send only from domains that DNS shows to be its own. Where mail leaves this machine the
+ *  operator's choice is for the first account alone: another could send as anybody. */
+export function mustBeVerified (
+  { requireVerifiedDomains, smtpUrl }: Pick<ServiceSettings, 'requireVerifiedDomains' | 'smtpUrl'>,
+  account: string
+): boolean {
+  return requireVerifiedDomains || (smtpUrl !== null && account !== FIRST_ACCOUNT)
 }
 
 /** `held` = recipients who would get nothing now. Who is suppressed when a scheduled email goes out is not known

@@ -279,9 +279,11 @@ export const settings: Settings = {
   requireVerifiedDomains: {
     env: 'JETPOST_REQUIRE_VERIFIED_DOMAINS',
     means: 'refuse mail from a domain whose DNS records are not verified',
-    details: 'The error is 422 `domain_unverified`.',
-    unset: '`false` on embedded NATS, otherwise `true`',
-    fallback: env => env.NATS_URL !== undefined,
+    details:
+      'The error is 422 `domain_unverified`. Where `SMTP_URL` is set, `false` holds for the first account alone.',
+    unset: '`false` on embedded NATS without `SMTP_URL`, otherwise `true`',
+    // A process that takes mail for others to send may not know the relay.
+    fallback: env => env.NATS_URL !== undefined || env.SMTP_URL !== undefined,
     parse: boolean
   },
   webhookAllowPrivate: {

@@ -12,8 +12,12 @@ t.test('the environment is understood whole, or every fault is named in one comp
     port: 8080,
     publicUrl: 'http://localhost:8080',
     webhookAllowPrivate: false,
+    requireVerifiedDomains: false,
     factsRetentionMs: 90 * 86_400_000
   })
+  for (const SMTP_URL of ['smtp://relay.example', 'direct:']) {
+    t.equal(readConfig({ SMTP_URL }).requireVerifiedDomains, true, 'mail can leave this machine')
+  }
   t.throws(
     () => readConfig({ PORT: 'x', JETPOST_ROLES: 'api,cook', NATS_URL: 'nats://h', JETPOST_CONTENT_RETENTION: '1d' }),
     {

@@ -14,6 +14,7 @@ export const webhook = webhookEntry()
 const settings = {
   mayCallPrivate: () => true,
   requireVerifiedDomains: false,
+  smtpUrl: null,
   bounceDomain: null,
   contentRetentionMs: 30 * 86_400_000
 }
