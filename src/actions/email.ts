@@ -1,7 +1,7 @@
 import { domainOf } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
-import type { DomainEntry, KeyEntry } from '#streams/directory.ts'
-import { isVerifiedEnough } from '#streams/domain/decide.ts'
+import { domainKey, type DomainEntry, type KeyEntry } from '#streams/directory.ts'
+import { isProvenByAnother, isVerifiedEnough } from '#streams/domain/decide.ts'
 import { messageIdOf, scheduleFault } from '#streams/email/decide.ts'
 import { resolveOptions, type SendDefaults } from '#streams/email/defaults.ts'
 import { EmailRequested, RequestClaimed } from '#streams/email/facts.ts'
@@ -75,7 +75,7 @@ export function sendingDomainOf (
   { from }: Pick<EmailDraft, 'from'>
 ): DomainEntry | 'sandbox' | Refusal {
   const name = domainOf(from.address)
-  const domain = directory.now.domains.get(name)
+  const domain = directory.now.domains.get(domainKey(key.account, name))
   if (maySendFrom(key, name, domain?.account)) return domain ?? 'sandbox'
   return new Refusal('domain_not_linked', `from must be on a domain that is linked to the key: ${name} is not.`)
 }
@@ -121,7 +121,7 @@ export async function prepareEmail (
 }
 
 function draftFault (
-  { factLog, settings }: Services,
+  { factLog, directory, settings }: Services,
   draft: EmailDraft,
   domain: DomainEntry | 'sandbox'
 ): Refusal | null {
@@ -130,7 +130,9 @@ function draftFault (
     ? null
     : scheduleFault(draft.scheduledMs, nowMs, nowMs + settings.contentRetentionMs)
   if (fault !== null || domain === 'sandbox') return fault
-  if (isVerifiedEnough(domain, mustBeVerified(settings, domain.account))) return null
+  const claims = directory.now.domainsByName.get(domain.name) ?? []
+  const isRequired = mustBeVerified(settings, domain.account) || isProvenByAnother(domain, claims)
+  if (isVerifiedEnough(domain, isRequired)) return null
   return new Refusal(
     'domain_unverified',
     `from must be on a verified domain: publish the DNS records of ${domain.name} that GET /api/domains shows.`
