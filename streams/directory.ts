@@ -85,8 +85,10 @@ export interface Directory {
   /** By the SHA-256 of the secret; a key in rotation stands under both. */
   keysByHash: Map<string, KeyEntry>
   keys: Map<string, KeyEntry>
-  /** By name. */
+  /** By account and name, as `domainKey` has it: any account may claim a name, and DNS proves whose it is. */
   domains: Map<string, DomainEntry>
+  /** The claims of each name. */
+  domainsByName: Map<string, DomainEntry[]>
   webhooks: Map<string, WebhookEntry>
   /** By id; those that are over leave when the next one is opened. */
   sessions: Map<string, SessionEntry>
@@ -102,6 +104,7 @@ export function emptyDirectory (): Directory {
     keysByHash: new Map(),
     keys: new Map(),
     domains: new Map(),
+    domainsByName: new Map(),
     webhooks: new Map(),
     sessions: new Map(),
     links: new Map(),
@@ -109,7 +112,12 @@ export function emptyDirectory (): Directory {
   }
 }
 
-/** What commands change, by kind: a domain by its name, the others by their id. */
+/** The key of an account's claim of a name. */
+export function domainKey (account: string, name: string): string {
+  return `${account} ${name}`
+}
+
+/** What commands change, by kind: a domain by its `domainKey`, the others by their id. */
 export interface Entities {
   account: AccountEntry
   key: KeyEntry
@@ -255,20 +263,25 @@ function addDomain (
   { data: { domain: id, name, dkim }, account, time }: FactNamed<'domain.added'>
 ): void {
   const unseen = { status: 'pending' as const, records: [], spf: null, failingSince: null, checkedAt: null }
-  directory.domains.set(name, {
-    id,
-    account,
-    name,
-    dkim: firstKeys(dkim),
-    defaults: NO_DEFAULTS,
-    ...unseen,
-    createdAt: time
-  })
+  const domain = { id, account, name, dkim: firstKeys(dkim), defaults: NO_DEFAULTS, ...unseen, createdAt: time }
+  removeDomain(directory, domain)
+  directory.domains.set(domainKey(account, name), domain)
+  directory.domainsByName.set(name, [...directory.domainsByName.get(name) ?? [], domain])
+}
+
+function removeDomain (
+  { domains, domainsByName }: Directory,
+  { account, name }: Pick<DomainEntry, 'account' | 'name'>
+): void {
+  domains.delete(domainKey(account, name))
+  const others = domainsByName.get(name)?.filter(domain => domain.account !== account) ?? []
+  if (others.length === 0) domainsByName.delete(name)
+  else domainsByName.set(name, others)
 }
 
 function evolveDomains (directory: Directory, fact: FactOn<'domain'>): void {
   if (fact.type === 'domain.added') return addDomain(directory, fact)
-  const domain = directory.domains.get(fact.data.name)
+  const domain = directory.domains.get(domainKey(fact.account, fact.data.name))
   if (domain === undefined) return
   switch (fact.type) {
     case 'domain.changed':
@@ -289,7 +302,7 @@ function evolveDomains (directory: Directory, fact: FactOn<'domain'>): void {
       domain.dkim = turned(domain.dkim, { name: 'retired' })
       break
     case 'domain.removed':
-      directory.domains.delete(fact.data.name)
+      removeDomain(directory, domain)
   }
 }
 

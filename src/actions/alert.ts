@@ -1,6 +1,7 @@
 import { domainOf, parseAddress } from '#streams/address.ts'
 import type { AlertFact, AlertState } from '#streams/alert/facts.ts'
 import { Refusal, type Unstamped } from '#streams/define.ts'
+import { domainKey } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { FIXED_KEY, SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -117,9 +118,9 @@ export function alertDomain ({ directory }: { directory: Pick<LiveDirectory, 'no
     return new Refusal('invalid_address', `JETPOST_ALERT_FROM must be a mail address: ${from} is not.`)
   }
   const name = domainOf(address)
-  const domain = directory.now.domains.get(name)
+  const domain = directory.now.domains.get(domainKey(FIRST_ACCOUNT, name))
   if (name === SANDBOX_DOMAIN) return 'sandbox' as const
-  if (domain?.account === FIRST_ACCOUNT) return domain
+  if (domain !== undefined) return domain
   return new Refusal(
     'domain_not_linked',
     `JETPOST_ALERT_FROM must be on a domain of the first account: ${name} is not.`

@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { domainOf } from '#streams/address.ts'
-import type { DomainEntry } from '#streams/directory.ts'
+import { domainKey, type DomainEntry } from '#streams/directory.ts'
 import type { DkimKey } from '#streams/domain/facts.ts'
 import { returnPathHost, signingKeys } from '#streams/domain/records.ts'
 import { isSandbox } from '#streams/suppression/decide.ts'
@@ -52,9 +52,8 @@ export function openComposer (
   const linkUrl = linkUrlOf(settings)
   const signersOf = openDkimSigners(vault)
   return ({ request: { fact, seq }, n }, content, copy) => {
-    const found = directory.now.domains.get(domainOf(fact.data.from.address))
-    // It may have gone to another account since: whose keys speak for that one alone.
-    const domain = found?.account === fact.account ? found : undefined
+    // The keys of another account that claims the name, too, speak for that one alone.
+    const domain = directory.now.domains.get(domainKey(fact.account, domainOf(fact.data.from.address)))
     // What the mail catcher gets leaves nowhere: its links are followed on this machine.
     const stays = fact.data.test || isSandbox(fact.data.recipients[n]!.address)
     const outfit = {

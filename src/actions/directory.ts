@@ -1,4 +1,4 @@
-import { emptyDirectory, evolveDirectory, type Directory } from '#streams/directory.ts'
+import { domainKey, emptyDirectory, evolveDirectory, type Directory } from '#streams/directory.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
 import { asError, Late } from '#src/base/errors.ts'
@@ -146,17 +146,17 @@ class DirectoryFollower {
 
 const CATCH_UP_MS = 5000
 
-/** Whose a domain is, or null. When it does not seem to be `expected`'s, the directory catches up with the log first.
- *  Throws when it cannot. */
-export async function ownerOf (
+/** Whether an account has a domain. When it does not seem to, the directory catches up with the log first. Throws when
+ *  it cannot. */
+export async function hasDomain (
   directory: Pick<LiveDirectory, 'now' | 'catchUp'>,
-  domain: string,
-  expected: string
-): Promise<string | null> {
-  const owner = () => directory.now.domains.get(domain)?.account ?? null
-  if (owner() === expected) return expected
+  account: string,
+  name: string
+): Promise<boolean> {
+  const isThere = () => directory.now.domains.has(domainKey(account, name))
+  if (isThere()) return true
   if (!await directory.catchUp(CATCH_UP_MS)) throw new Late('the directory is behind the log')
-  return owner()
+  return isThere()
 }
 
 /** How many of these an account has. */

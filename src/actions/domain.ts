@@ -1,7 +1,7 @@
 import { generateKeyPair, type KeyObject, randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
 import { Refusal } from '#streams/define.ts'
-import type { DomainEntry } from '#streams/directory.ts'
+import { domainKey, type DomainEntry } from '#streams/directory.ts'
 import {
   addFault,
   decideAdd,
@@ -59,8 +59,8 @@ const rawOf = (key: KeyObject): string => spki(key).subarray(-32).toString('base
 /** What the actions here need. */
 export type DomainServices = CommandServices & Pick<Services, 'vault' | 'dns' | 'settings'>
 
-/** Makes a domain the account's, with new DKIM keys. A name belongs to one account: refused when it is another's,
- *  `isNew: false` when it is this one's already. Throws LogUnavailable or Conflict. */
+/** Makes a domain the account's, with new DKIM keys: a claim, which DNS proves. `isNew: false` when it has it already;
+ *  another account's claim of the name is nothing to it. Throws LogUnavailable or Conflict. */
 export async function addDomain (
   services: DomainServices,
   asker: Asker,
@@ -69,10 +69,10 @@ export async function addDomain (
   const name = ownableName(text)
   if (name instanceof Refusal) return name
   const { domains } = services.directory.now
-  const owned = domains.get(name)
-  if (owned?.account === asker.account) return { domain: owned, seq: 0, isNew: false }
-  const faultOf = (owned: DomainEntry | undefined) =>
-    addFault(name, owned, asker.account, countOf(domains.values(), asker.account))
+  const key = domainKey(asker.account, name)
+  const owned = domains.get(key)
+  if (owned !== undefined) return { domain: owned, seq: 0, isNew: false }
+  const faultOf = (owned: DomainEntry | undefined) => addFault(owned, countOf(domains.values(), asker.account))
   // Before the work of making keys, and again by the log as it is then.
   const fault = faultOf(owned)
   if (fault !== null) return fault
@@ -82,7 +82,7 @@ export async function addDomain (
   const handled = await handleCommand(
     services,
     'domain',
-    name,
+    key,
     askedBy(asker),
     owned => faultOf(owned) ?? decideAdd(owned, added)
   )
@@ -176,17 +176,17 @@ async function unlessUnsaid<T> (answer: Promise<T>): Promise<T | null> {
   })
 }
 
-/** By the domain as the log has it now; a refusal when it is gone, or another's since. */
+/** By the domain as the log has it now; a refusal when it is gone. */
 async function change (
   services: DomainServices,
   asker: Asker,
-  { id, name }: DomainEntry,
+  { id, account, name }: DomainEntry,
   decide: (current: DomainEntry, nowMs: number) => DomainDecision[] | Refusal
 ): Promise<Handled<'domain'> | Refusal> {
   return await handleCommand(
     services,
     'domain',
-    name,
+    domainKey(account, name),
     askedBy(asker),
     (current, nowMs) =>
       current?.id === id ? decide(current, nowMs) : new Refusal('not_found', `There is no domain ${name}.`)

@@ -1,7 +1,7 @@
 import { domainOf } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
-import type { DomainEntry, KeyEntry } from '#streams/directory.ts'
-import { isVerifiedEnough } from '#streams/domain/decide.ts'
+import { domainKey, type DomainEntry, type KeyEntry } from '#streams/directory.ts'
+import { isProvenByAnother, isVerifiedEnough } from '#streams/domain/decide.ts'
 import { messageIdOf, scheduleFault } from '#streams/email/decide.ts'
 import { resolveOptions, type SendDefaults } from '#streams/email/defaults.ts'
 import { EmailRequested, RequestClaimed } from '#streams/email/facts.ts'
@@ -16,8 +16,9 @@ import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import { stamp } from './fact-log.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { loadRecipient, type RecipientRef } from './recipient.ts'
-import type { Asker, Services } from './services.ts'
+import type { Asker, Services, ServiceSettings } from './services.ts'
 
 type EmailRequest = EmailRequested['data']
 
@@ -74,7 +75,7 @@ export function sendingDomainOf (
   { from }: Pick<EmailDraft, 'from'>
 ): DomainEntry | 'sandbox' | Refusal {
   const name = domainOf(from.address)
-  const domain = directory.now.domains.get(name)
+  const domain = directory.now.domains.get(domainKey(key.account, name))
   if (maySendFrom(key, name, domain?.account)) return domain ?? 'sandbox'
   return new Refusal('domain_not_linked', `from must be on a domain that is linked to the key: ${name} is not.`)
 }
@@ -120,7 +121,7 @@ export async function prepareEmail (
 }
 
 function draftFault (
-  { factLog, settings }: Services,
+  { factLog, directory, settings }: Services,
   draft: EmailDraft,
   domain: DomainEntry | 'sandbox'
 ): Refusal | null {
@@ -128,11 +129,23 @@ function draftFault (
   const fault = draft.scheduledMs === null
     ? null
     : scheduleFault(draft.scheduledMs, nowMs, nowMs + settings.contentRetentionMs)
-  if (fault !== null || domain === 'sandbox' || isVerifiedEnough(domain, settings.requireVerifiedDomains)) return fault
+  if (fault !== null || domain === 'sandbox') return fault
+  const claims = directory.now.domainsByName.get(domain.name) ?? []
+  const isRequired = mustBeVerified(settings, domain.account) || isProvenByAnother(domain, claims)
+  if (isVerifiedEnough(domain, isRequired)) return null
   return new Refusal(
     'domain_unverified',
-    `from must be on a verified domain: ${domain.name} is not verified.`
+    `from must be on a verified domain: publish the DNS records of ${domain.name} that GET /api/domains shows.`
   )
+}
+
+/** Whether an account may send only from domains that DNS shows to be its own. Where mail leaves this machine the
+ *  operator's choice is for the first account alone: another could send as anybody. */
+export function mustBeVerified (
+  { requireVerifiedDomains, smtpUrl }: Pick<ServiceSettings, 'requireVerifiedDomains' | 'smtpUrl'>,
+  account: string
+): boolean {
+  return requireVerifiedDomains || (smtpUrl !== null && account !== FIRST_ACCOUNT)
 }
 
 /** `held` = recipients who would get nothing now. Who is suppressed when a scheduled email goes out is not known

@@ -35,12 +35,13 @@ export function causedBy (fact: Fact): FactCause {
 /** Gives data its name, id and time. `id` is handed in when the data already tells it (an event's own body does). */
 export function stamp<Name extends string, Data extends TSchema> (
   type: FactType<Name, Data>,
-  cause: FactCause,
+  { account, correlation, causation }: FactCause,
   data: Static<Data>,
   nowMs: number,
   id = newId('ev', nowMs)
 ): Fact<Name, Static<Data>> {
-  return { id, type: type.name, version: type.version, time: timestamp(nowMs), ...cause, data }
+  const { name, version } = type
+  return { id, type: name, version, time: timestamp(nowMs), account, correlation, causation, data }
 }
 
 /** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells

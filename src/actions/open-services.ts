@@ -6,11 +6,12 @@ import { openDns } from '#src/dns/resolve.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { openComposer } from './composer.ts'
-import type { Services } from './services.ts'
+import type { MayCallPrivate, Services } from './services.ts'
 import type { LiveDirectory } from './directory.ts'
 import { createFactLog } from './fact-log.ts'
 import { openSuppressionStore } from './suppression-store.ts'
 import { openTemplateCache } from './template-cache.ts'
+import { privateTargets } from './webhook.ts'
 
 export type ServiceConfig = Pick<
   Config,
@@ -32,10 +33,14 @@ export interface ServiceOptions {
   /** JETPOST_SECRET. */
   secret: string
   config: ServiceConfig
+  /** By default what JETPOST_WEBHOOK_ALLOW_PRIVATE says; tests bring their own. */
+  mayCallPrivate?: MayCallPrivate
 }
 
 /** Opens a set of services; nothing of it needs to be closed. */
-export async function openServices ({ bus, clock, directory, secret, config }: ServiceOptions): Promise<Services> {
+export async function openServices (
+  { bus, clock, directory, secret, config, mayCallPrivate = privateTargets(config.webhookAllowPrivate) }: ServiceOptions
+): Promise<Services> {
   const vault = createVault(secret)
   const tokens = createTokens(secret)
   return {
@@ -48,6 +53,6 @@ export async function openServices ({ bus, clock, directory, secret, config }: S
     dns: openDns(config.dns),
     tokens,
     compose: openComposer({ directory, vault, tokens, settings: config }),
-    settings: config
+    settings: { ...config, mayCallPrivate }
   }
 }

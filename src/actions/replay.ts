@@ -23,11 +23,11 @@ import { getFact, lastSequence, sequenceBefore } from '#src/nats/get.ts'
 import { createLookup } from '#src/nats/lookup.ts'
 import { ageMsMax, subjectsUnder } from '#src/nats/status.ts'
 import type { Asker, Services } from './services.ts'
-import { causedBy, stamp } from './fact-log.ts'
+import { askedBy, causedBy, stamp } from './fact-log.ts'
 import { endReplay, owedFact, readPage, type FailedPage } from './replay-job.ts'
 import { waitsOf } from './replay-schedule.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
-import { ownWebhook } from './webhook.ts'
+import { modeFault, ownWebhook } from './webhook.ts'
 
 type ReplayServices = Pick<Services, 'factLog' | 'directory'>
 
@@ -59,7 +59,7 @@ export async function replayDelivery (
   if (owed?.delivery !== delivery) return new Refusal('not_found', `There is no delivery ${delivery}.`)
   const webhook = ownWebhook(services, asker, owed.webhook)
   if (webhook instanceof Refusal) return new Refusal('webhook_deleted', 'The webhook of this delivery is deleted.')
-  const fault = disabledFault(webhook)
+  const fault = modeFault(asker, webhook.mode) ?? disabledFault(webhook)
   if (fault !== null) return fault
   const nowMs = services.factLog.clock.nowMs()
   const next = { ...owed, replay: laterId(nowMs, owed.replay) }
@@ -88,8 +88,10 @@ export async function requestReplay (
     if (known !== null) return stateOf(known.fact)
     const draft = await draftOf(services, asker, webhook, wish, once)
     if (draft instanceof Refusal) return draft
-    const { data, nowMs } = draft
-    const fact = stamp(ReplayRequested, { ...asker, causation: null }, data, nowMs)
+    const { webhook: { mode }, data, nowMs } = draft
+    const fault = modeFault(asker, mode)
+    if (fault !== null) return fault
+    const fact = stamp(ReplayRequested, askedBy(asker), data, nowMs)
     await services.factLog.append([{ fact, expectedSeq: 0 }])
     return stateOf(fact)
   })
@@ -197,7 +199,7 @@ async function draftOf (
 /** Ends a replay that is under way: no further page is made; deliveries already requested still go out. Safe to repeat.
  *  Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
 export async function cancelReplay (
-  services: Pick<Services, 'factLog'>,
+  services: ReplayServices,
   asker: Asker,
   replay: string
 ): Promise<ReplayState | Refusal> {
@@ -205,7 +207,8 @@ export async function cancelReplay (
     const recorded = await lastOf(services, asker, replay)
     if (recorded === null) return new Refusal('not_found', `There is no replay ${replay}.`)
     const before = stateOf(recorded.fact)
-    const fault = cancelFault(before)
+    const mode = services.directory.now.webhooks.get(before.webhook)?.mode
+    const fault = modeFault(asker, mode) ?? cancelFault(before)
     if (fault !== null) return fault
     if (before.state === 'canceled') return before
     const ended = await endReplay(services.factLog, recorded, 'canceled')

@@ -22,10 +22,13 @@ export interface Services {
   settings: ServiceSettings
 }
 
+/** Whether an account's webhooks may go to http and private addresses. */
+export type MayCallPrivate = (account: string) => boolean
+
 /** What the operator decided. */
 export interface ServiceSettings {
-  /** May webhooks go to http and private addresses. */
-  webhookAllowPrivate: boolean
+  /** Whose webhooks may go to http and private addresses. */
+  mayCallPrivate: MayCallPrivate
   /** Is mail refused from a domain whose DNS is not verified. */
   requireVerifiedDomains: boolean
   /** Host of the return path, or null when there is none. */
@@ -45,4 +48,6 @@ export interface ServiceSettings {
 export interface Asker {
   account: string
   correlation: string
+  /** Asks with a test key: to change test data alone. */
+  test?: boolean
 }

@@ -17,16 +17,18 @@ import {
   type WebhookDecision,
   type WebhookSettings
 } from '#streams/webhook/decide.ts'
-import { WebhookCreated, type EventType } from '#streams/webhook/facts.ts'
+import { testKeyRefusal } from '#streams/key/decide.ts'
+import { WebhookCreated, type EventType, type WebhookMode } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { literalFault } from '#src/dns/guard.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
 import { requestTestDelivery } from './delivery.ts'
 import { wakeReplays } from './replay-schedule.ts'
-import type { Asker, Services, ServiceSettings } from './services.ts'
+import type { Asker, MayCallPrivate, Services, ServiceSettings } from './services.ts'
 import { countOf } from './directory.ts'
 import { askedBy, stamp, type FactCause } from './fact-log.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { createEntity, handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 
 /** `secret` is `whsec_…`, shown now and never again. */
@@ -34,7 +36,7 @@ export type CreatedWebhook = Handled<'webhook'> & { secret: string }
 
 /** What making an endpoint needs. */
 export type WebhookServices = CommandServices & Pick<Services, 'vault'> & {
-  settings: Pick<ServiceSettings, 'webhookAllowPrivate'>
+  settings: Pick<ServiceSettings, 'mayCallPrivate'>
 }
 
 /** Makes an endpoint that gets the chosen events from now on, or from `startAt` on, be it in the past. Throws
@@ -44,7 +46,8 @@ export async function createWebhook (
   asker: Asker,
   settings: WebhookSettings & { startAt?: string }
 ): Promise<CreatedWebhook | Refusal> {
-  const fault = targetFault(settings.url, services.settings.webhookAllowPrivate) ?? eventsFault(settings.events) ??
+  const fault = modeFault(asker, settings.mode) ??
+    targetFault(services.settings, asker.account, settings.url) ?? eventsFault(settings.events) ??
     countFault(countOf(services.directory.now.webhooks.values(), asker.account))
   if (fault !== null) return fault
   const nowMs = services.factLog.clock.nowMs()
@@ -55,13 +58,29 @@ export async function createWebhook (
   return { ...await createEntity(services, 'webhook', id, stamp(WebhookCreated, askedBy(asker), data, nowMs)), secret }
 }
 
-/** Where callbacks may not go, as far as it can be told without asking DNS; a name's addresses are looked at when it is
- *  called. */
-export function targetFault (url: string, allowPrivate: boolean): Refusal | null {
-  const fault = urlFault(url, allowPrivate)
-  if (fault !== null || allowPrivate) return fault
+/** Whose webhooks may go to http and private addresses, where the operator allows them at all: the first account's.
+ *  Another account would read what the services of this machine and its network answer. */
+export function privateTargets (isAllowed: boolean): MayCallPrivate {
+  return account => isAllowed && account === FIRST_ACCOUNT
+}
+
+/** Where an account's callbacks may not go, as far as it can be told without asking DNS; a name's addresses are looked
+ *  at when it is called. Tells where the operator could allow it. */
+export function targetFault (
+  { mayCallPrivate }: Pick<ServiceSettings, 'mayCallPrivate'>,
+  account: string,
+  url: string
+): Refusal | null {
+  const isAllowed = mayCallPrivate(account)
+  const fault = urlFault(url, isAllowed)
+  if (isAllowed || urlFault(url, true) !== null) return fault
+  const refuse = (why: string, others: string) => {
+    const how = `The operator can allow ${others}: JETPOST_WEBHOOK_ALLOW_PRIVATE=true.`
+    return new Refusal('invalid_url', account === FIRST_ACCOUNT ? `${why} ${how}` : why)
+  }
+  if (fault !== null) return refuse(fault.message, 'http and private addresses')
   const why = literalFault(new URL(url).hostname)
-  return why === null ? null : new Refusal('invalid_url', `url must lead to the public internet: ${why}.`)
+  return why === null ? null : refuse(`url must be public: ${why}.`, 'private ones')
 }
 
 /** `whsec_` and 256 bits in standard base64: the whole text is the key of the spec's signature, the decoded part that
@@ -79,7 +98,8 @@ export async function changeWebhook (
   changes: WebhookChanges
 ): Promise<Handled<'webhook'> | Refusal> {
   const { url, events } = changes
-  const fault = (url === undefined ? null : targetFault(url, services.settings.webhookAllowPrivate)) ??
+  const fault = modeFault(asker, changes.mode ?? 'test') ??
+    (url === undefined ? null : targetFault(services.settings, asker.account, url)) ??
     (events === undefined ? null : eventsFault(events))
   if (fault !== null) return fault
   const changed = await change(services, asker, id, webhook => decideChange(webhook, changes))
@@ -138,7 +158,7 @@ export async function testWebhook (
 ): Promise<{ event: string, delivery: string } | Refusal> {
   const webhook = ownWebhook(services, asker, id)
   if (webhook instanceof Refusal) return webhook
-  const fault = testFault(webhook)
+  const fault = modeFault(asker, webhook.mode) ?? testFault(webhook)
   if (fault !== null) return fault
   const owed = await requestTestDelivery(services.factLog, asker, webhook, type ?? webhook.events[0]!)
   return { event: owed.events[0]!.id, delivery: owed.delivery }
@@ -152,8 +172,13 @@ async function change (
 ): Promise<Handled<'webhook'> | Refusal> {
   return await handleCommand(services, 'webhook', id, askedBy(asker), (_webhook, nowMs) => {
     const webhook = ownWebhook(services, asker, id)
-    return webhook instanceof Refusal ? webhook : decide(webhook, nowMs)
+    return webhook instanceof Refusal ? webhook : modeFault(asker, webhook.mode) ?? decide(webhook, nowMs)
   })
+}
+
+/** A test key changes endpoints for mail of test keys alone, and leaves them so. */
+export function modeFault ({ test = false }: Asker, mode: WebhookMode | undefined): Refusal | null {
+  return test && mode !== 'test' ? testKeyRefusal() : null
 }
 
 /** The account's endpoint, by what this process knows. */

@@ -1,5 +1,5 @@
 import type { ConsumerPlan } from '#streams/topology.ts'
-import type { Services } from '#src/actions/services.ts'
+import type { MayCallPrivate, Services } from '#src/actions/services.ts'
 import type { Clock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
 import type { Log } from '#src/base/log.ts'
@@ -29,6 +29,8 @@ export interface AppOptions {
   signal?: AbortSignal
   /** Time as actions see it; tests bring their own. */
   clock?: Clock
+  /** Whose webhooks may go to http and private addresses; tests bring their own. */
+  mayCallPrivate?: MayCallPrivate
   /** What tests shorten of the sender's patience. */
   timings?: Partial<SenderTimings>
 }

@@ -23,7 +23,7 @@ export async function openContext (
   options: AppOptions,
   stack: AsyncDisposableStack
 ): Promise<AppContext> {
-  const { log, clock = systemClock, timings = {} } = options
+  const { log, clock = systemClock, mayCallPrivate, timings = {} } = options
   const { natsUrl, databaseUrl } = await openServers(config, options, stack)
   const secret = config.secret ?? await secretOf(config.dataDir)
   const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
@@ -45,7 +45,7 @@ export async function openContext (
     log,
     bus,
     pool,
-    services: await openServices({ bus, clock, directory, secret, config }),
+    services: await openServices({ bus, clock, directory, secret, config, mayCallPrivate }),
     topology,
     servers: { natsUrl, natsCreds: config.natsCreds, databaseUrl },
     timings,

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { projections } from '#projections/list.ts'
 import { failedPages, waitingDeliveries } from '#src/actions/delivery-view.ts'
-import { ownerOf } from '#src/actions/directory.ts'
+import { hasDomain } from '#src/actions/directory.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
 import { deadline } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
@@ -61,7 +61,7 @@ function wireSender (context: AppContext, outbox: Outbox): Role {
     factLog: services.factLog,
     blobs: services.blobs,
     suppressions: services.suppressions,
-    ownerOf: (domain, expected) => ownerOf(services.directory, domain, expected),
+    hasDomain: (account, name) => hasDomain(services.directory, account, name),
     compose: services.compose,
     repair,
     smtpUrl: config.smtpUrl,
@@ -109,7 +109,7 @@ function wireWebhooks ({ config, log, pool, services, metrics, repair }: AppCont
     directory: services.directory,
     vault: services.vault,
     repair,
-    allowPrivate: config.webhookAllowPrivate,
+    mayCallPrivate: services.settings.mayCallPrivate,
     resolve: createResolver(config.dns),
     failedDeliveries: failedPages(pool),
     backlog: waitingDeliveries(pool),

@@ -102,7 +102,6 @@ function roles (value: string): Set<RoleName> {
   return new Set(names as RoleName[])
 }
 
-const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
 const port = integer(1, 65_535)
 
 /** Every setting: environment name, meaning, default, reading. */
@@ -279,16 +278,20 @@ export const settings: Settings = {
   requireVerifiedDomains: {
     env: 'JETPOST_REQUIRE_VERIFIED_DOMAINS',
     means: 'refuse mail from a domain whose DNS records are not verified',
-    details: 'The error is 422 `domain_unverified`.',
+    details:
+      'The error is 422 `domain_unverified`. Where `SMTP_URL` is set, `false` holds for the first account alone.',
     unset: '`false` on embedded NATS, otherwise `true`',
+    // A process that takes mail for others to send may not know the relay.
     fallback: env => env.NATS_URL !== undefined,
     parse: boolean
   },
   webhookAllowPrivate: {
     env: 'JETPOST_WEBHOOK_ALLOW_PRIVATE',
-    means: 'allow webhook endpoints with http: URLs and private addresses',
-    unset: '`true` on embedded NATS with a loopback `HOST`, otherwise `false`',
-    fallback: env => env.NATS_URL === undefined && LOOPBACK.has(env.HOST ?? '127.0.0.1'),
+    means: 'allow webhook endpoints of the first account with http: URLs and private addresses',
+    details:
+      'Endpoints of other accounts never have them. For trying out: an answer is shown to those who hold a key, ' +
+      'and what answers may be any service of this machine and its network.',
+    fallback: false,
     parse: boolean
   },
   trustProxy: {

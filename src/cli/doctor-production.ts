@@ -123,7 +123,7 @@ function allDone (checks: Check[]): Finding {
 
 function examineDomain ({ directory, fault }: LogLook): Finding {
   if (directory === null) return todo(fault)
-  const names = [...directory.now.domains.keys()]
+  const names = [...directory.now.domainsByName.keys()]
   if (names.length === 0) return todo('Add the domain that you send from: npx jetpost domains add example.com.')
   return done(named(names))
 }

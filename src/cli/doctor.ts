@@ -2,6 +2,7 @@ import { projections } from '#projections/list.ts'
 import { streamPlans } from '#streams/topology.ts'
 import { describeConfig, type Config } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
+import { literalFault } from '#src/dns/guard.ts'
 import { readServers, type ServerUrls } from '#src/embedded/kept.ts'
 import type { RunningService } from '#src/embedded/running.ts'
 import { api } from '#src/nats/api.ts'
@@ -114,7 +115,19 @@ async function examine ({ config, missing }: CommandSettings, servers: ServerUrl
     databaseUrl === null ? [unasked('postgres', missing.includes('DATABASE_URL'))] : examinePostgres(databaseUrl),
     examineMail(config, missing)
   ])
-  return [{ name: 'node', ok: major >= 24, says: `Node ${process.versions.node}` }, ...found.flat()]
+  const node = { name: 'node', ok: major >= 24, says: `Node ${process.versions.node}` }
+  return [node, ...found.flat(), examineTargets(config)]
+}
+
+/** Where webhooks may go: anywhere is for trying out, and not for a Jetpost that others reach. */
+export function examineTargets (
+  { webhookAllowPrivate, publicUrl }: Pick<Config, 'webhookAllowPrivate' | 'publicUrl'>
+): Check {
+  const name = 'webhooks'
+  if (!webhookAllowPrivate) return { name, ok: true, says: 'to public addresses, by https' }
+  if (literalFault(new URL(publicUrl).hostname) !== null) return { name, ok: true, says: 'to private addresses, too' }
+  const why = "the first account's keys can read what services of this machine and its network answer"
+  return { name, ok: null, says: `unset JETPOST_WEBHOOK_ALLOW_PRIVATE, as ${publicUrl} is public: ${why}` }
 }
 
 function unasked (name: 'nats' | 'postgres', isMissing: boolean): Check {

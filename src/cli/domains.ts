@@ -1,5 +1,5 @@
 import { parseDomain } from '#streams/address.ts'
-import type { DomainEntry } from '#streams/directory.ts'
+import { domainKey, type DomainEntry } from '#streams/directory.ts'
 import { addDomain, checkDomain, removeDomain, rotateDomainKeys } from '#src/actions/domain.ts'
 import type { Asker, Services } from '#src/actions/services.ts'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
@@ -63,8 +63,8 @@ async function check (services: Services, asker: Asker, domain: DomainEntry) {
 }
 
 function owned (services: Services, account: string, text: string): DomainEntry {
-  const domain = services.directory.now.domains.get(parseDomain(text) ?? '')
-  if (domain?.account !== account) throw new Complaint(`There is no domain ${text}.`)
+  const domain = services.directory.now.domains.get(domainKey(account, parseDomain(text) ?? ''))
+  if (domain === undefined) throw new Complaint(`There is no domain ${text}.`)
   return domain
 }
 

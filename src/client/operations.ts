@@ -46,15 +46,15 @@ export interface Operations {
   getEmailRaw: { takes: [id: string, query?: GetEmailRawQuery], answer: Uint8Array }
   /** Create a template. Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text;
    *  {{name}} is escaped in html. `warnings` names variables that are used and not declared, or declared and not
-   *  used. An account has at most 10,000 templates. Scope: `templates:write`. */
+   *  used. An account has at most 10,000 templates. Scope: `templates:write`. A live key must ask this. */
   createTemplate: { takes: [body: CreateTemplateRequest], answer: CreateTemplateAnswer }
   /** List templates. Scope: `templates:read`. */
   listTemplates: { takes: [query?: PageQuery], answer: ListTemplatesAnswer }
   /** Make the next version of a template. Versions never change. There is no new one when nothing differs from the
-   *  one before. Scope: `templates:write`. */
+   *  one before. Scope: `templates:write`. A live key must ask this. */
   updateTemplate: { takes: [id: string, body: UpdateTemplateRequest], answer: CreateTemplateAnswer }
   /** Delete a template. Mail that names it is refused from then on. A template that others use as their layout
-   *  stays: 409 `template_in_use`. Scope: `templates:write`. */
+   *  stays: 409 `template_in_use`. Scope: `templates:write`. A live key must ask this. */
   deleteTemplate: { takes: [id: string], answer: undefined }
   /** Get a template, or one of its versions. Scope: `templates:read`. */
   getTemplate: { takes: [id: string, query?: GetTemplateQuery], answer: Template }
@@ -63,20 +63,21 @@ export interface Operations {
   /** Render a template, sending nothing. Renders it in its layout. Variables that are not given are listed as
    *  missing and left empty. Those that the template does not have are listed as unknown. Scope: `templates:read`. */
   previewTemplate: { takes: [id: string, body?: PreviewTemplateRequest], answer: PreviewTemplateAnswer }
-  /** Add a domain. Answers 200 when the account has the domain already. Scope: `domains:write`. */
+  /** Add a domain. Answers 200 when the account has the domain already. Scope: `domains:write`. A live key must ask
+   *  this. */
   createDomain: { takes: [body: CreateDomainRequest], answer: Domain }
   /** List domains. Scope: `domains:read`. */
   listDomains: { takes: [query?: PageQuery], answer: ListDomainsAnswer }
   /** Get a domain. Scope: `domains:read`. */
   getDomain: { takes: [id: string], answer: Domain }
-  /** Change the defaults of a domain. Scope: `domains:write`. */
+  /** Change the defaults of a domain. Scope: `domains:write`. A live key must ask this. */
   updateDomain: { takes: [id: string, body: UpdateDomainRequest], answer: Domain }
-  /** Delete a domain. Scope: `domains:write`. */
+  /** Delete a domain. Scope: `domains:write`. A live key must ask this. */
   deleteDomain: { takes: [id: string], answer: undefined }
   /** Rotate the DKIM keys of a domain. The new keys sign once DNS shows their records. Keep the old records for 7
-   *  days more. Scope: `domains:write`. */
+   *  days more. Scope: `domains:write`. A live key must ask this. */
   rotateDomainKeys: { takes: [id: string], answer: Domain }
-  /** Check the DNS records of a domain now. Scope: `domains:write`. */
+  /** Check the DNS records of a domain now. Scope: `domains:write`. A live key must ask this. */
   verifyDomain: { takes: [id: string], answer: Domain }
   /** Create a key. The secret is `key` in this answer and nowhere else. A key grants no more than it holds: scopes,
    *  domains and time. A test key grants only test keys. Scope: `keys:write`. */
@@ -97,13 +98,15 @@ export interface Operations {
   /** Get the key that asks. Its scopes, domains, limits and end, and the account it belongs to. Any key may ask
    *  this. */
   getMe: { takes: [], answer: Me }
-  /** Create a webhook endpoint. Scope: `webhooks:write`. */
+  /** Create a webhook endpoint. A test key makes and changes endpoints of mode `test` alone. Scope:
+   *  `webhooks:write`. */
   createWebhook: { takes: [body: CreateWebhookRequest], answer: CreateWebhookAnswer }
   /** List webhook endpoints. Scope: `webhooks:read`. */
   listWebhooks: { takes: [query?: PageQuery], answer: ListWebhooksAnswer }
   /** Get a webhook endpoint. Scope: `webhooks:read`. */
   getWebhook: { takes: [id: string], answer: Webhook }
-  /** Change, pause, resume or enable a webhook endpoint. Scope: `webhooks:write`. */
+  /** Change, pause, resume or enable a webhook endpoint. A test key makes and changes endpoints of mode `test`
+   *  alone. Scope: `webhooks:write`. */
   updateWebhook: { takes: [id: string, body: UpdateWebhookRequest], answer: Webhook }
   /** Delete a webhook endpoint. Scope: `webhooks:write`. */
   deleteWebhook: { takes: [id: string], answer: undefined }
@@ -139,14 +142,14 @@ export interface Operations {
    *  `webhooks:write`. */
   cancelReplay: { takes: [id: string], answer: Replay }
   /** Suppress an address. It gets no mail of this account from now on. Answers 200 when it was suppressed before; a
-   *  new reason is then added. Scope: `suppressions:write`. */
+   *  new reason is then added. Scope: `suppressions:write`. A live key must ask this. */
   createSuppression: { takes: [body: CreateSuppressionRequest], answer: Suppression }
   /** List suppressed addresses. Newest first. All given filters must hold. Scope: `suppressions:read`. */
   listSuppressions: { takes: [query?: ListSuppressionsQuery], answer: ListSuppressionsAnswer }
   /** Get the suppression of an address. Scope: `suppressions:read`. */
   getSuppression: { takes: [address: string], answer: Suppression }
   /** Remove the suppression of an address. It gets mail again, whatever the reasons were. Scope:
-   *  `suppressions:write`. */
+   *  `suppressions:write`. A live key must ask this. */
   deleteSuppression: { takes: [address: string], answer: undefined }
   /** Export suppressed addresses. All suppressed addresses as a file, newest first, a line for each reason of an
    *  address, with `address`, `reason`, `email_id` and `since`. An import reads it. An address that was erased is
@@ -156,7 +159,7 @@ export interface Operations {
   /** Forget a person. Cancels what is waiting for the address, and removes the address from the log and every
    *  projection, with all that was said to it and about it. What is counted stays: statuses, times, and that it is
    *  suppressed, by its hash. A second request while one is under way answers with the same erasure. Scope:
-   *  `erasures:write`. */
+   *  `erasures:write`. A live key must ask this. */
   createErasure: { takes: [body: CreateErasureRequest], answer: Erasure }
   /** List erasures. Newest first. Scope: `erasures:write`. */
   listErasures: { takes: [query?: PageQuery], answer: ListErasuresAnswer }
@@ -189,7 +192,7 @@ export interface Operations {
    *  `address`, and perhaps `reason`. Everything else in a line is ignored. All of the file is read before the first
    *  address is suppressed: a file that is too long, or no CSV, changes nothing. A line that is wrong does not keep
    *  others out; `refused` lists every one of them. What stands already stays as it is, so the same file may be sent
-   *  again, also after a 503 in the middle of it. Scope: `suppressions:write`. */
+   *  again, also after a 503 in the middle of it. Scope: `suppressions:write`. A live key must ask this. */
   importSuppressions: {
     takes: [body: string | Uint8Array, query?: ImportSuppressionsQuery]
     answer: ImportSuppressionsAnswer

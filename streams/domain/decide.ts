@@ -43,17 +43,10 @@ export function countFault (count: number): Refusal | null {
 
 export type DomainDecision = UnstampedOf<typeof domainFacts[number]>
 
-/** Why a name, which is `owned` already or nobody's, may not become a domain of `account`, which has `count`. */
-export function addFault (
-  name: string,
-  owned: DomainEntry | undefined,
-  account: string,
-  count: number
-): Refusal | null {
-  if (owned?.account === account) return null
-  return owned === undefined
-    ? countFault(count)
-    : new Refusal('domain_taken', `${name} belongs to another account.`)
+/** Why a name may not become a domain of an account, which has it already as `owned`, or has `count` others. That
+ *  another account claims the name is no fault, and nothing to tell: DNS proves whose it is. */
+export function addFault (owned: DomainEntry | undefined, count: number): Refusal | null {
+  return owned === undefined ? countFault(count) : null
 }
 
 /** A domain like this, unless it is the account's already. Whether it may have it, `addFault` says. */
@@ -83,6 +76,14 @@ export function decideRemoval ({ id, name }: DomainEntry): DomainDecision[] {
  *  sandbox, which stands in no directory: whose a domain is has been asked before. */
 export function isVerifiedEnough (domain: Pick<DomainEntry, 'status'> | undefined, required: boolean): boolean {
   return !required || domain === undefined || domain.status === 'verified'
+}
+
+/** Whether DNS has shown the name of this domain to be another account's: a claim that is not proven yields to that. */
+export function isProvenByAnother (
+  { account }: Pick<DomainEntry, 'account'>,
+  claims: ReadonlyArray<Pick<DomainEntry, 'account' | 'status'>>
+): boolean {
+  return claims.some(claim => claim.account !== account && claim.status === 'verified')
 }
 
 /** What DNS said, by the name of the wanted record: TXT records, or the target of a CNAME. A name that is left out: it

@@ -100,6 +100,10 @@ export function isWithin (wanted: Powers, held: Powers): boolean {
     (wanted.test || !held.test)
 }
 
+/** What a test key may not change: all that live mail depends on, and all that is kept of it. */
+export const testKeyRefusal = () =>
+  new Refusal('insufficient_permissions', 'A test key must only change test data: use a live key.')
+
 /** What the key that asks may not hand on; `held` is that key as it is now, or undefined when it has been revoked since
  *  it came in. */
 export function grantFault (held: KeyEntry | undefined, wanted: Powers[], nowMs: number): Refusal | null {

@@ -1,5 +1,7 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto'
 import t from 'tap'
+import { domainKey } from '#streams/directory.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { openDnsServer } from '../support/dns-server.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { openSecondServices } from '../support/second-services.ts'
@@ -17,6 +19,7 @@ const app = await startTestApp(t, { natsUrl, databaseUrl, env })
 const second = await startTestApp(t, { natsUrl, databaseUrl, env: { ...env, JETPOST_ROLES: 'api' } })
 const services = await openSecondServices(t, natsUrl)
 
+const entryOf = (name: string) => services.directory.now.domains.get(domainKey(FIRST_ACCOUNT, name))
 const add = async (name: string, key = API_KEY) => await app.request('POST', '/api/domains', { key, body: { name } })
 const verify = async (id: string, key = API_KEY) => await app.request('POST', `/api/domains/${id}/verify`, { key })
 const rotate = async (id: string, key = API_KEY) => await app.request('POST', `/api/domains/${id}/rotate-dkim`, { key })
@@ -89,7 +92,7 @@ t.test('a domain is added with the records to publish', async t => {
 t.test('the private halves of its keys are sealed, fit the public ones, and are in no answer', async t => {
   const { body } = await add('sealed.example')
   await services.directory.catchUp(5000)
-  const { id, dkim } = services.directory.now.domains.get('sealed.example')!
+  const { id, dkim } = entryOf('sealed.example')!
   const pems = dkim.active.map(key => services.vault.open(key.sealedKey, id))
   const [rsa, ed25519] = pems.map(pem => createPublicKey(pem).export({ type: 'spki', format: 'der' }))
   t.equal(rsa!.toString('base64'), dkim.active[0]!.publicKey)
@@ -105,10 +108,10 @@ t.test('the private halves of its keys are sealed, fit the public ones, and are 
 
 t.test("the operator's domains have one pair of keys, however many nodes start with them", async t => {
   await services.directory.catchUp(5000)
-  const before = services.directory.now.domains.get('first.example')!.dkim.active[0]!.selector
+  const before = entryOf('first.example')!.dkim.active[0]!.selector
   await startTestApp(t, { natsUrl, databaseUrl, env: { ...env, JETPOST_ROLES: 'api' } })
   await services.directory.catchUp(5000)
-  t.equal(services.directory.now.domains.get('first.example')!.dkim.active[0]!.selector, before)
+  t.equal(entryOf('first.example')!.dkim.active[0]!.selector, before)
 })
 
 t.test('what is no domain to send from is refused, and all faults are named', async t => {
@@ -147,10 +150,9 @@ t.test('what is no domain to send from is refused, and all faults are named', as
   t.equal((await add('bücher.example')).body.name, 'xn--bcher-kva.example')
 })
 
-t.test("a name belongs to one account, and is nobody else's to see or touch", async t => {
+t.test("a domain is nobody else's to see or touch", async t => {
   const { body: { id } } = await add('mine.example')
   const key = await app.newAccountKey()
-  t.match(await add('mine.example', key), { status: 409, body: { code: 'domain_taken' } })
   for (
     const [method, path, body] of [['GET', ''], ['PATCH', '', { unsubscribe: true }], ['DELETE', ''], [
       'POST',
@@ -168,7 +170,7 @@ t.test("a name belongs to one account, and is nobody else's to see or touch", as
   }
 })
 
-t.test('of two who add a name at the same moment one has it', async t => {
+t.test('of two nodes that add a name at the same moment one does, and accounts do so each for itself', async t => {
   const ours = await Promise.all(
     [app, second].map(async node => await node.request('POST', '/api/domains', { body: { name: 'same.example' } }))
   )
@@ -179,7 +181,27 @@ t.test('of two who add a name at the same moment one has it', async t => {
     app.request('POST', '/api/domains', { body: { name: 'rival.example' } }),
     second.request('POST', '/api/domains', { key, body: { name: 'rival.example' } })
   ])
-  t.same(rivals.map(({ status }) => status).sort(), [201, 409])
+  t.same(rivals.map(({ status }) => status), [201, 201])
+  t.not(rivals[0]!.body.id, rivals[1]!.body.id)
+})
+
+t.test('who claims a name first neither learns of others, nor keeps it from whom DNS shows to have it', async t => {
+  const [squatter, owner] = [await app.newAccountKey(), await app.newAccountKey()]
+  const unheardOf = await add('unheard-of.example', owner)
+  const claimed = await add('bank.example', squatter)
+  const { status, body } = await add('bank.example', owner)
+  t.equal(status, unheardOf.status)
+  t.strictSame(Object.keys(body), Object.keys(unheardOf.body), 'as for a name that nobody claims')
+  t.strictSame([body.status, body.checked_at], ['pending', null])
+  const send = (key: string) => app.send({ from: 'ceo@bank.example' }, key)
+  t.equal((await send(squatter)).status, 202, 'into the mail catcher')
+  dns.txt(body.records[0].name, body.records[0].value)
+  t.match(await verify(body.id, owner), { body: { status: 'verified' } })
+  t.match(await verify(claimed.body.id, squatter), { body: { status: 'pending' } })
+  t.match(await send(squatter), { status: 422, body: { details: [{ field: 'from', code: 'domain_unverified' }] } })
+  t.equal((await send(owner)).status, 202)
+  t.equal((await app.request('DELETE', `/api/domains/${claimed.body.id}`, { key: squatter })).status, 204)
+  t.match(await app.request('GET', `/api/domains/${body.id}`, { key: owner }), { body: { status: 'verified' } })
 })
 
 t.test('domains are listed newest first, page by page', async t => {
@@ -345,9 +367,7 @@ t.test('keys are rotated: the new ones sign once DNS shows them, the old records
   await verify(body.id)
   const signs = async () => {
     await services.directory.catchUp(5000)
-    return services.directory.now.domains.get('rotated.example')!.dkim.active.map(({ selector }) =>
-      `${selector}._domainkey.rotated.example`
-    )
+    return entryOf('rotated.example')!.dkim.active.map(({ selector }) => `${selector}._domainkey.rotated.example`)
   }
   const { status, body: waiting } = await rotate(body.id)
   t.equal(status, 200)

@@ -7,6 +7,7 @@ import { HEADERS_MAX } from '#streams/email/headers.ts'
 import { countFault as keyCountFault, rotationFault as keyRotationFault } from '#streams/key/decide.ts'
 import { countFault as templateCountFault, versionFault } from '#streams/template/decide.ts'
 import { countFault as webhookCountFault, testFault } from '#streams/webhook/decide.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { targetFault } from '#src/actions/webhook.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import { API_KEY, FROM, startTestApp, type Answer } from '../support/app.ts'
@@ -269,7 +270,9 @@ t.test('domains, keys, webhooks: what no schema says', async () => {
     ]
   ) await send('createWebhook', { body: { ...webhook, ...change } })
   for (const url of ['http://example.com', 'https://127.0.0.1', 'https://localhost']) {
-    noteRefusal('createWebhook', 'url', targetFault(url, false))
+    for (const account of [FIRST_ACCOUNT, 'acc_another']) {
+      noteRefusal('createWebhook', 'url', targetFault({ mayCallPrivate: () => false }, account, url))
+    }
   }
   noteRefusal('createWebhook', '409', webhookCountFault(1000))
 })

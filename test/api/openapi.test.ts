@@ -453,6 +453,9 @@ function keyWithout (scope: string): Promise<{ secret: string }> {
 }
 
 const stranger = await app.newAccountKey()
+const { secret: testKey } = await app.newKey({ test: true })
+/** What a test key may do whatever the request: its mail goes to the mail catcher. */
+const SENDING = ['sendEmail', 'sendBatch']
 
 for (const operation of operations) {
   const { id, method, path, responses, body, uploads, scope, limitClass, parameters } = operation
@@ -466,6 +469,15 @@ for (const operation of operations) {
       )
     }
     const call = await recipe.valid(app)
+    const reads = method === 'GET' || scope?.endsWith(':read') === true
+    if (!reads && !SENDING.includes(id)) {
+      // Recipes are about what a live key has made, and would make the like; the live key's request succeeds after this.
+      const refused = await ask(t, operation, call, 403, { key: testKey })
+      t.match(
+        refused.headers.get('www-authenticate'),
+        /error_description="(A test key must only|A key cannot grant|.*and of its mode)/
+      )
+    }
     await ask(t, operation, call, success)
     await ask(t, operation, call, 401, { key: null })
     if (scope !== null) await ask(t, operation, call, 403, { key: (await keyWithout(scope)).secret })

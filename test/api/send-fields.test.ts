@@ -354,6 +354,19 @@ t.test('an email whose time has run out is failed, not sent', async t => {
   )
 })
 
+t.test('where mail can leave, another account sends only from domains that DNS shows to be its own', async t => {
+  const key = await app.newAccountKey()
+  for (const [name, asker] of [['squatted.example', key], ['operators.example', undefined]] as const) {
+    t.equal((await app.request('POST', '/api/domains', { key: asker, body: { name } })).status, 201)
+  }
+  t.match(await app.send({ from: 'ceo@squatted.example' }, key), {
+    status: 422,
+    body: { details: [{ field: 'from', code: 'domain_unverified', message: /publish the DNS records of squatted/ }] }
+  })
+  t.equal((await app.send({ from: FROM }, key)).status, 202, 'but from the sandbox')
+  t.equal((await app.send({ from: 'a@operators.example' })).status, 202, 'the operator has chosen so for himself')
+})
+
 t.test('a requirement for verified domains holds back others, and lets the sandbox through', async t => {
   const strict = await startTestApp(t, {
     env: { JETPOST_REQUIRE_VERIFIED_DOMAINS: 'true', JETPOST_DOMAINS: 'unproven.example' }

@@ -1,7 +1,8 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
-import type { FieldFault } from '#streams/define.ts'
+import { Refusal, type FieldFault } from '#streams/define.ts'
+import { createWebhook } from '#src/actions/webhook.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { startTestApp, type Answer, type TestApp } from '../support/app.ts'
 import { openSecondServices } from '../support/second-services.ts'
@@ -353,6 +354,68 @@ t.test("another account's endpoint is a 404, and so is one that never was", asyn
     }
   }
   t.match((await get(id)).body, { paused: false, secret_rotation: null })
+})
+
+t.test('private addresses: of the first account alone, and of no other, however its endpoint came to be', async t => {
+  const { natsUrl } = freshAccount()
+  const [sink, app] = [await openSink(t), await startTestApp(t, { natsUrl, targetsAsSet: true })]
+  const services = { ...await openSecondServices(t, natsUrl), settings: { mayCallPrivate: () => true } }
+  const key = await app.newAccountKey()
+  const { id: account } = (await app.request('GET', '/api/me', { key })).body.account
+  const refused = await app.request('POST', '/api/webhooks', {
+    key,
+    body: { url: sink.url, events: ['email.delivered'] }
+  })
+  t.match(refused, { status: 422, body: { details: [{ field: 'url', message: 'url must start with https://.' }] } })
+  const own = (await create({ url: sink.url }, app)).body.id
+  // Made when it was allowed, or by a node with other settings.
+  const made = await createWebhook(services, { account, correlation: 'test' }, {
+    url: sink.url,
+    events: ['email.delivered'],
+    paused: false,
+    concurrency: null,
+    batch: null,
+    everyDeferral: false,
+    mode: 'both'
+  })
+  if (made instanceof Refusal) throw new Error(made.message)
+  t.match(await app.request('PATCH', `/api/webhooks/${made.webhook.id}`, { key, body: { url: sink.url } }), {
+    status: 422
+  })
+  const test = (id: string, key?: string) => app.request('POST', `/api/webhooks/${id}/test`, { key, body: {} })
+  t.equal((await test(own)).status, 202)
+  await sink.waitFor(requests => requests.length === 1)
+  const { delivery_id: delivery } = (await test(made.webhook.id, key)).body
+  const requestsOf = async () => (await app.request('GET', `/api/deliveries/${delivery}`, { key })).body.requests ?? []
+  await until(async () => (await requestsOf()).length > 0)
+  t.match(await requestsOf(), [{ status: null, error: 'target refused: only https is allowed' }])
+  t.equal(sink.requests.length, 1)
+})
+
+t.test('a test key makes and changes endpoints of mode test, and no others, and leaves them so', async t => {
+  const key = (await app.newKey({ test: true })).secret
+  const ask = (method: string, path: string, body?: unknown) => app.request(method, `/api${path}`, { key, body })
+  const forbidden = { status: 403, body: { error: 'Insufficient API key permissions' } }
+  const wanted = { url: 'http://127.0.0.1:9/hook', events: ['email.delivered'] }
+  for (const mode of [undefined, 'both', 'live']) {
+    t.match(await ask('POST', '/webhooks', { ...wanted, mode }), forbidden)
+  }
+  const { status, body: { id } } = await ask('POST', '/webhooks', { ...wanted, mode: 'test' })
+  t.equal(status, 201)
+  const other = (await create()).body.id
+  for (const mode of ['both', 'live']) t.match(await ask('PATCH', `/webhooks/${id}`, { mode }), forbidden, mode)
+  t.match(await ask('PATCH', `/webhooks/${other}`, { mode: 'test' }), forbidden)
+  t.equal((await ask('PATCH', `/webhooks/${id}`, { events: ['email.bounced'], mode: 'test' })).status, 200)
+  t.match(await ask('POST', `/webhooks/${other}/test`, {}), forbidden)
+  const { delivery_id: delivery } = (await ask('POST', `/webhooks/${id}/test`, {})).body
+  t.equal((await ask('POST', `/deliveries/${delivery}/replay`)).status, 202)
+  t.equal((await ask('PATCH', `/webhooks/${id}`, { paused: true })).status, 200)
+  const span = { what: 'failed', from: new Date(Date.now() - HOUR_MS).toISOString() }
+  const replay = (await ask('POST', `/webhooks/${id}/replays`, span)).body
+  t.match(await ask('POST', `/replays/${replay.id}/cancel`), { status: 200, body: { state: 'canceled' } })
+  t.equal((await ask('POST', `/webhooks/${id}/rotate-secret`, {})).status, 200)
+  t.equal((await ask('DELETE', `/webhooks/${id}`)).status, 204)
+  t.match((await get(other)).body, { mode: 'both', paused: false, events: ['email.delivered'] })
 })
 
 t.test('7 a key without webhooks:write reads and nothing more; 403 comes before the fields', async t => {

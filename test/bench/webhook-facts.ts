@@ -56,7 +56,7 @@ export async function makeEndpoint (
     everyDeferral: false,
     mode: 'both'
   }
-  const made = await createWebhook({ ...ground, settings: { webhookAllowPrivate: true } }, asker, settings)
+  const made = await createWebhook({ ...ground, settings: { mayCallPrivate: () => true } }, asker, settings)
   if (made instanceof Refusal) throw new Error(made.message)
 }
 

@@ -191,7 +191,6 @@ t.test('a domain is deleted, and another account never sees it', async t => {
     t.equal((await other.post(`/dashboard/domains/${id}/${act}`)).status, 404, act)
   }
   t.match((await other.get('/dashboard/domains')).html, 'No domains yet')
-  t.match((await other.post('/dashboard/domains', { name: 'gone.example' })).html, 'belongs to another account')
   t.match(await visitor.post(`/dashboard/domains/${id}/delete`), { status: 303, to: '/dashboard/domains' })
   t.equal((await visitor.get(`/dashboard/domains/${id}`)).status, 404)
 })

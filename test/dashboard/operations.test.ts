@@ -94,9 +94,13 @@ t.test('only the operator finds it', async t => {
   ) {
     t.match(await stranger.get(AT + path), { status: 404, html: /This page does not exist/ }, path)
   }
+  const { id, secret } = await app.newKey({ test: true })
+  const tester = await visit(app, secret)
   for (const path of ['/projections/emails/rebuild', '/projections/emails/stop', '/dead-letters/emails/retry']) {
     t.equal((await stranger.post(AT + path)).status, 404, path)
+    t.match(await tester.post(AT + path), { status: 422, html: /A test key must only change test data/ }, path)
   }
+  await app.revokeKey(id)
   t.notMatch((await stranger.get('/dashboard')).html, /Operations/)
 })
 

@@ -1,8 +1,10 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import t from 'tap'
+import { domainKey } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import { addDomain, rotateDomainKeys } from '#src/actions/domain.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import type { Handled } from '#src/actions/handle-command.ts'
 import { followDirectory } from '#src/actions/directory.ts'
 import { openServices } from '#src/actions/open-services.ts'
@@ -121,9 +123,9 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
       await rotateDomainKeys(
         services,
         { account: 'acc_first', correlation: 'test' },
-        services.directory.now.domains.get(name)!
+        services.directory.now.domains.get(domainKey(FIRST_ACCOUNT, name))!
       ),
-    now: (name: string) => services.directory.now.domains.get(name)!,
+    now: (name: string) => services.directory.now.domains.get(domainKey(FIRST_ACCOUNT, name))!,
     types: async (name: string) =>
       (await readFacts(services.factLog.bus, 'CONTROL', subjects.domain(name))).map(({ fact }) => fact.type)
   }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { readConfig } from '#src/base/config.ts'
+import { examineTargets } from '#src/cli/doctor.ts'
 import { examineMail } from '#src/cli/doctor-mail.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { openDnsServer } from '../support/dns-server.ts'
@@ -34,6 +35,19 @@ t.test('without any settings mail goes to the catcher, and nothing comes back', 
   t.equal(code, 0)
   t.match(out, /^smtp +ok +mail goes to the mail catcher$/m)
   t.match(out, /^inbound +ok +off: /m)
+})
+
+t.test('webhooks to private addresses are warned of where the public URL is public', async t => {
+  const targets = (env: Record<string, string>) => examineTargets(readConfig(env))
+  const [allowed, isPublic] = [{ JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true' }, {
+    JETPOST_PUBLIC_URL: 'https://mail.example'
+  }]
+  t.match(targets(isPublic), { ok: true, says: 'to public addresses, by https' })
+  t.match(targets(allowed), { ok: true, says: 'to private addresses, too' })
+  t.match(targets({ ...allowed, ...isPublic }), {
+    ok: null,
+    says: /^unset JETPOST_WEBHOOK_ALLOW_PRIVATE, as https:\/\/mail\.example is public: /
+  })
 })
 
 t.test('a relay is asked as the sender would ask it', async t => {

@@ -206,7 +206,7 @@ t.test('DELETE ends what is pending as failed with endpoint_deleted, at once', a
 
 t.test('private targets are refused when they are not allowed, by address and by name', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
-  rig.start({ allowPrivate: false, gapsS: [0.02] })
+  rig.start({ mayCallPrivate: () => false, gapsS: [0.02] })
   const targets = [
     sink.url,
     ...['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]', '0x7f000001'].map(host => `https://${host}:${sink.port}`)

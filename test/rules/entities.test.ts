@@ -1,14 +1,22 @@
 import t from 'tap'
 import { checkFact, type AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Unstamped } from '#streams/define.ts'
-import { emptyDirectory, entitiesOf, evolveDirectory, evolveEntity, type Entities } from '#streams/directory.ts'
+import {
+  domainKey,
+  emptyDirectory,
+  entitiesOf,
+  evolveDirectory,
+  evolveEntity,
+  type Entities
+} from '#streams/directory.ts'
 import {
   addFault,
   decideAdd,
   decideChange as decideDomainChange,
   decideCheck,
   decideRemoval,
-  decideRotation as decideDomainRotation
+  decideRotation as decideDomainRotation,
+  isProvenByAnother
 } from '#streams/domain/decide.ts'
 import { DomainAdded, type DkimKey } from '#streams/domain/facts.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
@@ -111,7 +119,7 @@ const recordOf = (selector: string) => `${selector}._domainkey.${NAME}`
 t.test('a domain after each command is what the directory makes of its facts', async t => {
   const [added] = decideAdd(undefined, { id: 'dom_1', name: NAME, dkim: pairOf('jp1') })
   t.equal(added!.type, DomainAdded)
-  const domain = follow('domain', NAME, stamped([added!])[0]!)
+  const domain = follow('domain', domainKey('acc_one', NAME), stamped([added!])[0]!)
   t.match(domain.now(), { id: 'dom_1', account: 'acc_one', status: 'pending', defaults: NO_DEFAULTS, createdAt: TIME })
   t.match(domain.after(now => decideDomainChange(now, { clicks: true })), {
     defaults: { ...NO_DEFAULTS, clicks: true }
@@ -134,10 +142,10 @@ t.test('a domain after each command is what the directory makes of its facts', a
   t.equal(domain.after(decideRemoval), undefined)
 })
 
-t.test('a name belongs to one account', async t => {
+t.test('an account claims a name once, and each account for itself', async t => {
   const owned = evolveEntity(
     'domain',
-    NAME,
+    domainKey('acc_one', NAME),
     undefined,
     stamped(decideAdd(undefined, {
       id: 'dom_1',
@@ -145,11 +153,36 @@ t.test('a name belongs to one account', async t => {
       dkim: pairOf('jp1')
     }))
   )
-  t.equal(addFault(NAME, undefined, 'acc_one', 999), null)
-  t.match(addFault(NAME, undefined, 'acc_one', 1000), { code: 'too_many_domains' })
-  t.match(addFault(NAME, owned, 'acc_two', 0), { code: 'domain_taken' })
-  t.equal(addFault(NAME, owned, 'acc_one', 1000), null, 'it has it already')
+  t.equal(addFault(undefined, 999), null)
+  t.match(addFault(undefined, 1000), { code: 'too_many_domains' })
+  t.equal(addFault(owned, 1000), null, 'it has it already')
   t.strictSame(decideAdd(owned, { id: 'dom_2', name: NAME, dkim: pairOf('jp2') }), [])
+  const directory = emptyDirectory()
+  const tell = (account: string, { type, data }: Unstamped) => {
+    const fact = checkFact(stamp(type, { ...CAUSE, account }, data, NOW_MS))
+    evolveDirectory(directory, { fact, seq: 1, subject: '' })
+  }
+  const claimants = () => directory.domainsByName.get(NAME)?.map(({ account }) => account)
+  for (const [i, account] of ['acc_one', 'acc_two'].entries()) {
+    for (const fact of decideAdd(undefined, { id: `dom_${i}`, name: NAME, dkim: pairOf('jp1') })) tell(account, fact)
+  }
+  t.strictSame(claimants(), ['acc_one', 'acc_two'])
+  const second = directory.domains.get(domainKey('acc_two', NAME))!
+  for (const fact of decideRemoval(directory.domains.get(domainKey('acc_one', NAME))!)) tell('acc_one', fact)
+  t.strictSame(claimants(), ['acc_two'])
+  t.equal(directory.domains.get(domainKey('acc_two', NAME)), second)
+  for (const fact of decideRemoval(second)) tell('acc_two', fact)
+  t.strictSame([directory.domains.size, directory.domainsByName.size], [0, 0])
+})
+
+t.test('a claim yields to that of another account only once DNS has proven it', async t => {
+  const claim = (account: string, status: 'pending' | 'verified' | 'failed') => ({ account, status })
+  const own = claim('acc_one', 'pending')
+  for (const status of ['pending', 'failed'] as const) {
+    t.equal(isProvenByAnother(own, [own, claim('acc_two', status)]), false, status)
+  }
+  t.equal(isProvenByAnother(own, [own, claim('acc_two', 'verified')]), true)
+  t.equal(isProvenByAnother(own, [claim('acc_one', 'verified')]), false, 'its own proof')
 })
 
 t.test('an endpoint after each command is what the directory makes of its facts', async t => {

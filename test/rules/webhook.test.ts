@@ -1,7 +1,8 @@
 import t from 'tap'
 import { Refusal } from '#streams/define.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
-import { targetFault } from '#src/actions/webhook.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
+import { privateTargets, targetFault } from '#src/actions/webhook.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { emptyDirectory, evolveDirectory, type WebhookEntry } from '#streams/directory.ts'
 import { eventOf } from '#streams/email/event.ts'
@@ -53,6 +54,10 @@ t.test('a URL is absolute, https, and carries no credentials', async t => {
   ) t.equal(urlFault(url, false)?.code, 'invalid_url', JSON.stringify(url.slice(0, 50)))
 })
 
+/** For the first account, by the setting. */
+const faultWhere = (isAllowed: boolean, url: string, account = FIRST_ACCOUNT) =>
+  targetFault({ mayCallPrivate: privateTargets(isAllowed) }, account, url)
+
 t.test('an endpoint whose URL already says that it is private is refused when it is made', async t => {
   for (
     const host of [
@@ -66,13 +71,27 @@ t.test('an endpoint whose URL already says that it is private is refused when it
       'localhost..'
     ]
   ) {
-    t.equal(targetFault(`https://${host}/`, false)?.code, 'invalid_url', host)
-    t.equal(targetFault(`https://${host}/`, true), null, host)
+    t.equal(faultWhere(false, `https://${host}/`)?.code, 'invalid_url', host)
+    t.equal(faultWhere(true, `https://${host}/`), null, host)
   }
   for (const host of ['8.8.8.8', '[2001:4860:4860::8888]', 'example.com']) {
-    t.equal(targetFault(`https://${host}/`, false), null, host)
+    t.equal(faultWhere(false, `https://${host}/`), null, host)
   }
-  t.equal(targetFault('nonsense', false)?.code, 'invalid_url')
+  t.equal(faultWhere(false, 'nonsense')?.code, 'invalid_url')
+})
+
+t.test('the operator can allow private targets for the first account alone, and its refusal says how', async t => {
+  const refusals = [
+    ['http://127.0.0.1:3000/', 'url must start with https://.', 'http and private addresses'],
+    ['https://localhost/', 'url must be public: localhost is a name of private networks.', 'private ones']
+  ] as const
+  for (const [url, message, others] of refusals) {
+    const how = `The operator can allow ${others}: JETPOST_WEBHOOK_ALLOW_PRIVATE=true.`
+    t.equal(faultWhere(false, url)?.message, `${message} ${how}`)
+    t.equal(faultWhere(true, url), null)
+    for (const isAllowed of [false, true]) t.equal(faultWhere(isAllowed, url, 'acc_another')?.message, message)
+  }
+  t.equal(faultWhere(false, 'ftp://example.com')?.message, 'url must start with https://.')
 })
 
 t.test('http only where private targets are allowed', async t => {

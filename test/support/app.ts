@@ -73,6 +73,8 @@ export interface Wishes {
   clock?: Clock
   natsUrl?: string
   databaseUrl?: string
+  /** Webhooks go where the settings let them; otherwise those of every account as the first account's. */
+  targetsAsSet?: boolean
 }
 
 /** A bound, not a promise: some requests are large, and some machines busy. */
@@ -80,7 +82,7 @@ const REQUEST_MS = 120_000
 
 export async function startTestApp (
   t: Witness,
-  { env = {}, clock, natsUrl, databaseUrl }: Wishes = {}
+  { env = {}, clock, natsUrl, databaseUrl, targetsAsSet = false }: Wishes = {}
 ): Promise<TestApp> {
   const config = readConfig({
     NATS_URL: natsUrl ?? freshAccount().natsUrl,
@@ -97,7 +99,8 @@ export async function startTestApp (
   const app = await startApp(config, {
     log: pino({ level: 'warn', base: undefined }, { write: note }),
     say: () => {},
-    clock
+    clock,
+    mayCallPrivate: targetsAsSet ? undefined : () => config.webhookAllowPrivate
   })
   t.teardown(() => app.stop())
   const elsewhere = await openSecondServices(t, config.natsUrl!)

@@ -12,8 +12,9 @@ import { keyEntry, webhookEntry } from './entries.ts'
 export const key = keyEntry({ id: 'key_1', account: 'acc_1', hash: sha256Hex(API_KEY) })
 export const webhook = webhookEntry()
 const settings = {
-  webhookAllowPrivate: true,
+  mayCallPrivate: () => true,
   requireVerifiedDomains: false,
+  smtpUrl: null,
   bounceDomain: null,
   contentRetentionMs: 30 * 86_400_000
 }

@@ -61,7 +61,7 @@ export async function runHooks (natsUrl: string, { ackWaitMs, ...options }: Chil
   while (!await isReady().catch(() => false)) await sleep(100)
   const factLog = createFactLog(bus, systemClock)
   const repairIt = (plan: ConsumerPlan) => repair(bus, plan, topology)
-  const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, leaseMs: LEASE_MS, ...options }
+  const quick = { mayCallPrivate: () => true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, leaseMs: LEASE_MS, ...options }
   startWebhooks({
     factLog,
     directory,
@@ -120,7 +120,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
   const factLog = createFactLog(bus, systemClock)
   const directory = followDirectory(bus, log)
   const vault = createVault(SECRET)
-  const services: WebhookServices = { factLog, directory, vault, settings: { webhookAllowPrivate: true } }
+  const services: WebhookServices = { factLog, directory, vault, settings: { mayCallPrivate: () => true } }
   const roles = new Set<Role>()
   const asker = { account: ACCOUNT, correlation: 'req_test' }
   t.teardown(async () => {
@@ -155,7 +155,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
       directory,
       vault,
       log,
-      allowPrivate: true,
+      mayCallPrivate: () => true,
       random: () => 0,
       gapsS: QUICK_GAPS_S,
       timeoutMs: 2000,

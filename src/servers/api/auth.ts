@@ -1,8 +1,16 @@
+import type { FastifyContextConfig } from 'fastify'
 import { opens } from '#streams/key/decide.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Clock } from '#src/base/clock.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
+
+/** Whether a test key may not ask this: what writes is for live keys, unless the route changes test data alone for a
+ *  test key, and sees to that. */
+export function needsLiveKey (method: string, { scope, testKeys }: FastifyContextConfig): boolean {
+  const reads = method === 'GET' || method === 'HEAD' || scope?.endsWith(':read') === true
+  return !reads && testKeys !== true
+}
 
 /** `Bearer`, one space, one token of the characters of RFC 6750 2.1. Longer than any key of ours is malformed. */
 const BEARER = /^bearer ([A-Za-z0-9._~+/=-]{1,256})$/i

@@ -13,14 +13,14 @@ import type {
 import type { FieldFault } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { hasMoreValuesThan, isDeeperThan } from '#streams/json.ts'
-import { mayDo } from '#streams/key/decide.ts'
+import { mayDo, testKeyRefusal } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
-import { type Authenticator, authorizationOf, createAuthenticator } from './auth.ts'
+import { type Authenticator, authorizationOf, createAuthenticator, needsLiveKey } from './auth.ts'
 import { BodyBudget } from './body-budget.ts'
 import {
   answer,
@@ -100,6 +100,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the key must allow for this route. */
     scope?: Scope
+    /** Whether a test key may ask it although it writes: it then changes test data alone. */
+    testKeys?: true
     /** Statuses it can answer beyond those that all routes can, for the description. */
     errors?: number[]
     /** Whether an Idempotency-Key may come with it. */
@@ -145,12 +147,11 @@ export function apiContext (app: Api, { services, counters, internalKeys, public
   app.addHook('onRequest', authenticate(createAuthenticator(services.directory, clock), internalKeys, limiter))
   const budget = new BodyBudget()
   app.addHook('preParsing', async (request, reply) => {
-    const { scope } = request.routeOptions.config
-    const lacksScope = scope !== undefined && !mayDo(request.key!, scope)
+    const refusal = refusalOf(request)
     // Small bodies arrive while the window is asked for; big ones are not held in memory for a key that is past it.
-    if (!lacksScope && !mayBeBig(request)) return
+    if (refusal === null && !mayBeBig(request)) return
     await refuseOverLimit(request)
-    if (lacksScope) throw forbidden(`The key must have the scope ${scope}.`, scope)
+    if (refusal !== null) throw refusal
     await takeRoom(budget, request, reply)
   })
   app.addHook('preValidation', refuseUnreadable)
@@ -251,6 +252,13 @@ const OVERLAP_BYTES_MAX = 64 * 1024
 /** True when a body is announced that is above 64 kB, or of no length known yet. */
 function mayBeBig ({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > OVERLAP_BYTES_MAX
+}
+
+/** Why this key may not ask this; null = it may. */
+function refusalOf ({ key, method, routeOptions: { config } }: FastifyRequest): HttpProblem | null {
+  const { scope } = config
+  if (scope !== undefined && !mayDo(key!, scope)) return forbidden(`The key must have the scope ${scope}.`, scope)
+  return key!.test && needsLiveKey(method, config) ? forbidden(testKeyRefusal().message) : null
 }
 
 /** Room for a big body, until its answer has gone. Throws 503. */

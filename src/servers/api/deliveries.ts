@@ -236,7 +236,7 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
   })
 
   app.post('/deliveries/:id/replay', {
-    config: { scope: 'webhooks:write', errors: [404, 409] },
+    config: { scope: 'webhooks:write', errors: [404, 409], testKeys: true },
     schema: {
       operationId: 'replayDelivery',
       summary: 'Send a delivery again',

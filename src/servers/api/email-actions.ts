@@ -62,7 +62,7 @@ const shared = { tags: ['Emails'], params: IdParams }
 /** The projection says where the request lies, which never changes; the log alone decides what becomes of it. */
 export function emailActionRoutes (app: Api, services: Services, reads: Reads): void {
   app.patch('/emails/:id', {
-    config: { scope: 'emails:send', errors: [404, 409] },
+    config: { scope: 'emails:send', errors: [404, 409], testKeys: true },
     schema: {
       ...shared,
       operationId: 'rescheduleEmail',
@@ -81,7 +81,7 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
   })
 
   app.post('/emails/:id/cancel', {
-    config: { scope: 'emails:send', errors: [404, 409] },
+    config: { scope: 'emails:send', errors: [404, 409], testKeys: true },
     schema: {
       ...shared,
       operationId: 'cancelEmail',
@@ -97,7 +97,7 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
   })
 
   app.post('/emails/:id/retry', {
-    config: { scope: 'emails:send', errors: [404, 409] },
+    config: { scope: 'emails:send', errors: [404, 409], testKeys: true },
     schema: {
       ...shared,
       operationId: 'retryEmail',

@@ -149,6 +149,7 @@ export function keyRoutes (app: Api, services: Services): void {
   const routes = new ResourceRoutes(app, services, {
     kind: 'key',
     tag: 'Keys',
+    testKeys: true,
     scopes: { read: 'keys:read', write: 'keys:write' },
     prefix: 'key',
     schema: KeyAnswer,

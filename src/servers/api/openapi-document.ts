@@ -1,6 +1,8 @@
 import { STATUS_CODES } from 'node:http'
+import type { FastifyContextConfig } from 'fastify'
 import { DEFAULT_LIMITS } from '#streams/key/decide.ts'
-import type { LimitClass, Scope } from '#streams/key/facts.ts'
+import type { LimitClass } from '#streams/key/facts.ts'
+import { needsLiveKey } from './auth.ts'
 import { ProblemBody } from './errors.ts'
 import { limitClassOf } from './limits.ts'
 import {
@@ -43,7 +45,7 @@ export interface ApiRoute {
     /** What else than JSON a 200 may be. */
     produces?: string[]
   }
-  config: { scope?: Scope, errors?: number[], idempotent?: boolean, uploads?: readonly string[] }
+  config: FastifyContextConfig
 }
 
 type ResponseSchema = ObjectSchema & { type?: string, description?: string }
@@ -138,11 +140,12 @@ function requestBodyOf ({ schema: { body }, config: { uploads } }: ApiRoute, mod
   }
 }
 
-function descriptionOf ({ schema, config }: ApiRoute, limitClass: LimitClass): string {
+function descriptionOf ({ method, schema, config }: ApiRoute, limitClass: LimitClass): string {
   const shared = limitClass === 'other' ? ' together with all operations that have no limit of their own' : ''
   return [
     ...(schema.description === undefined ? [] : [schema.description]),
     config.scope === undefined ? 'Any key may ask this.' : `Scope: \`${config.scope}\`.`,
+    ...(needsLiveKey(method, config) ? ['A live key must ask this.'] : []),
     `Limit: ${DEFAULT_LIMITS[limitClass]} requests a minute${shared}.`
   ].join('\n\n')
 }

@@ -74,7 +74,7 @@ export function timeFaults (request: FastifyRequest, field: string): FieldFault[
 }
 
 export function askerOf ({ key, id }: FastifyRequest): Asker {
-  return { account: key!.account, correlation: id }
+  return { account: key!.account, correlation: id, test: key!.test }
 }
 
 /** What an action gave; its refusal is thrown as an answer. `fields`: code → the field whose fault it is. */

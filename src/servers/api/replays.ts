@@ -87,7 +87,7 @@ export function replayRoutes (app: Api, services: Services, reads: Reads): void 
 
 function createRoute (app: Api, services: Services): void {
   app.post('/webhooks/:id/replays', {
-    config: { scope: 'webhooks:write', errors: [404, 409] },
+    config: { scope: 'webhooks:write', errors: [404, 409], testKeys: true },
     schema: {
       operationId: 'createReplay',
       summary: 'Send events of the past to a webhook endpoint again',
@@ -179,7 +179,7 @@ function readRoutes (app: Api, services: Services): void {
   }, async request => describe(granted(await findReplay(services, askerOf(request), request.params.id))))
 
   app.post('/replays/:id/cancel', {
-    config: { scope: 'webhooks:write', errors: [404, 409] },
+    config: { scope: 'webhooks:write', errors: [404, 409], testKeys: true },
     schema: {
       operationId: 'cancelReplay',
       summary: 'Cancel a replay',

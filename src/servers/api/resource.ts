@@ -41,6 +41,8 @@ export interface Resource<Kind extends OwnedKind, Answer extends Body> {
   kind: Kind
   tag: string
   scopes: { read: Scope, write: Scope }
+  /** Whether a test key may change those that are test data. */
+  testKeys?: true
   /** How its ids begin. */
   prefix: string
   schema: SchemaOf<Answer>
@@ -117,12 +119,12 @@ export class ResourceRoutes<Kind extends OwnedKind, Item extends Body> {
     [operationId, summary, description]: Naming,
     { schema, errors, faults, act, fieldOf, location, tell }: Write<Schema, Result, Answer>
   ): void {
-    const { tag, scopes } = this.resource
+    const { tag, scopes, testKeys } = this.resource
     const [usual] = Object.keys(schema.response)
     this.app.route<{ Reply: Body }, ContextConfigDefault, Schema>({
       method,
       url,
-      config: { scope: scopes.write, errors },
+      config: { scope: scopes.write, errors, testKeys },
       schema: { operationId, summary, ...(description === undefined ? {} : { description }), tags: [tag], ...schema },
       attachValidation: true,
       handler: async (request, reply) => {

@@ -175,20 +175,23 @@ const TestAnswer = Type.Object({ id: Type.String({ description: "The event's id.
   examples: [{ id: 'ev_01m7ysf2k8q3w5r7t9y1z3x5c7', delivery_id: 'whd_5tq2h8c0n4r7k1m3v6e9a2j8gb' }]
 })
 
+const TEST_KEYS_TEXT = 'A test key makes and changes endpoints of mode `test` alone.'
+
 export function webhookRoutes (app: Api, services: Services): void {
   const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, services.factLog.clock.nowMs())
   const urlFaults = (request: FastifyRequest) =>
-    textFaults(request, 'url', url => targetFault(url, services.settings.webhookAllowPrivate))
+    textFaults(request, 'url', url => targetFault(services.settings, request.key!.account, url))
   const routes = new ResourceRoutes(app, services, {
     kind: 'webhook',
     tag: 'Webhooks',
+    testKeys: true,
     scopes: { read: 'webhooks:read', write: 'webhooks:write' },
     prefix: 'wh',
     schema: WebhookAnswer,
     answerOf
   })
 
-  routes.write('POST', '/webhooks', ['createWebhook', 'Create a webhook endpoint'], {
+  routes.write('POST', '/webhooks', ['createWebhook', 'Create a webhook endpoint', TEST_KEYS_TEXT], {
     schema: { body: CreateRequest, response: { 201: CreateAnswer } },
     errors: [409],
     faults: async request => [
@@ -201,7 +204,11 @@ export function webhookRoutes (app: Api, services: Services): void {
   })
   routes.list('/webhooks', ['listWebhooks', 'List webhook endpoints'])
   routes.get('/webhooks/:id', ['getWebhook', 'Get a webhook endpoint'])
-  routes.write('PATCH', '/webhooks/:id', ['updateWebhook', 'Change, pause, resume or enable a webhook endpoint'], {
+  routes.write('PATCH', '/webhooks/:id', [
+    'updateWebhook',
+    'Change, pause, resume or enable a webhook endpoint',
+    TEST_KEYS_TEXT
+  ], {
     schema: { params: IdParams, body: ChangeRequest, response: { 200: WebhookAnswer } },
     errors: [404, 409],
     faults: urlFaults,

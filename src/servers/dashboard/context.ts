@@ -195,7 +195,7 @@ class Dashboard {
         retries: 0,
         timeoutMs: API_TIMEOUT_MS
       }),
-      asker: { account: key.account, correlation: request.id },
+      asker: { account: key.account, correlation: request.id, test: key.test },
       isOperator: isOperator(own),
       csrf: csrfOf(session),
       nowMs: services.factLog.clock.nowMs()

@@ -25,7 +25,7 @@ export interface InboundOptions {
   bounceDomain: string | null
   tlsCert: string | null
   tlsKey: string | null
-  directory: { now: Pick<LiveDirectory['now'], 'domains'> }
+  directory: { now: Pick<LiveDirectory['now'], 'domainsByName'> }
   tokens: Pick<Tokens, 'read'>
   factLog: FactLog
   log: Log
@@ -247,7 +247,7 @@ export class InboundServer {
 
   private isOurs (host: string): boolean {
     const { bounceDomain, directory } = this.options
-    return host === bounceDomain || (isReturnPath(host) && directory.now.domains.has(returnPathDomain(host)))
+    return host === bounceDomain || (isReturnPath(host) && directory.now.domainsByName.has(returnPathDomain(host)))
   }
 
   private refusalOfToken (token: string): Error | null {

@@ -31,9 +31,9 @@ export interface SenderOptions {
   factLog: FactLog
   blobs: Blobs
   suppressions: SuppressionStore
-  /** The account that has a domain, or null. A node that does not know it as `expected`'s reads the log first. Throws
-   *  when that fails. */
-  ownerOf: (domain: string, expected: string) => Promise<string | null>
+  /** Whether an account has a domain. A node that does not know it as its reads the log first. Throws when that
+   *  fails. */
+  hasDomain: (account: string, name: string) => Promise<boolean>
   compose: DeliverOptions['compose']
   heartbeats: Heartbeats
   /** Our id among senders; never used again by another process. */
@@ -242,9 +242,9 @@ export class Sender implements Role {
   private async obstacleTo (
     { request: { fact: { account, data } }, n }: RecipientRef
   ): ReturnType<DeliverOptions['obstacleTo']> {
-    const { ownerOf, suppressions } = this.options
+    const { hasDomain, suppressions } = this.options
     const domain = domainOf(data.from.address)
-    if (domain !== SANDBOX_DOMAIN && await ownerOf(domain, account) !== account) {
+    if (domain !== SANDBOX_DOMAIN && !await hasDomain(account, domain)) {
       return { name: 'Fail', reason: 'unsendable', detail: 'the sending domain is no longer of this account' }
     }
     const [standing] = await suppressions.standing(account, [data.recipients[n]!.address])

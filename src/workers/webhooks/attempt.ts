@@ -27,7 +27,8 @@ export interface RequesterOptions {
   directory: LiveDirectory
   vault: Vault
   bodies: BodyCache
-  poster: Poster
+  /** What calls the endpoints of an account, where that account's may be called. */
+  posterOf: (account: string) => Poster
   health: EndpointHealth
   log: Log
   random: () => number
@@ -153,7 +154,8 @@ export class Requester {
     }
     // Signing took a while, and the request's duration counts from here.
     const startedMs = clock.nowMs()
-    return { url, headers, result: await this.options.poster.post(new URL(url), headers, body), startedMs }
+    const poster = this.options.posterOf(webhook.account)
+    return { url, headers, result: await poster.post(new URL(url), headers, body), startedMs }
   }
 
   /** Cached: opening a secret costs as much as the signature. Null when it cannot be opened. */

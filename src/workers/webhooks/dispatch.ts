@@ -1,5 +1,6 @@
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
+import type { MayCallPrivate } from '#src/actions/services.ts'
 import { asError, deadline } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
@@ -15,15 +16,15 @@ import type { BodyCache } from './body-cache.ts'
 import { DeliveryWorker } from './delivery-worker.ts'
 import { EndpointHealth } from './endpoint-health.ts'
 import { Partition } from './partition.ts'
-import { createPoster } from './post.ts'
+import { createPoster, type Poster } from './post.ts'
 
 export interface DispatchOptions {
   factLog: FactLog
   directory: LiveDirectory
   vault: Vault
   bodies: BodyCache
-  /** Are http and private addresses allowed. */
-  allowPrivate: boolean
+  /** Whose endpoints may have http and private addresses. */
+  mayCallPrivate: MayCallPrivate
   /** How host names are resolved; by default by DNS and the system. */
   resolve?: Resolve
   log: Log
@@ -55,7 +56,9 @@ export function startDispatch (options: DispatchOptions): Role {
 class Dispatch implements Role {
   readonly name = 'webhook dispatch'
   private readonly options: DispatchOptions
-  private readonly poster: ReturnType<typeof createPoster>
+  /** Each has connections of its own: one that was opened to a private address must not serve an account that may not
+   *  call it. */
+  private readonly posters: { anywhere: Poster, publicOnly: Poster }
   private readonly health: EndpointHealth
   private readonly worker: DeliveryWorker
   private readonly gapsS: readonly number[]
@@ -70,9 +73,11 @@ class Dispatch implements Role {
     const { random = Math.random, gapsS = GAPS_S, timeoutMs = TIMEOUT_MS, factLog, leaseMs } = options
     this.options = options
     this.gapsS = gapsS
-    this.poster = createPoster({ ...options, timeoutMs })
+    const posterTo = (allowPrivate: boolean) => createPoster({ resolve: options.resolve, timeoutMs, allowPrivate })
+    this.posters = { anywhere: posterTo(true), publicOnly: posterTo(false) }
     this.health = new EndpointHealth(options)
-    const requester = new Requester({ ...options, poster: this.poster, health: this.health, random, gapsS })
+    const posterOf = (account: string) => this.posters[options.mayCallPrivate(account) ? 'anywhere' : 'publicOnly']
+    const requester = new Requester({ ...options, posterOf, health: this.health, random, gapsS })
     this.worker = new DeliveryWorker({ ...options, requester })
     this.leases = new LeaseTable(factLog.bus, {
       kind: 'webhooks',
@@ -97,14 +102,15 @@ class Dispatch implements Role {
   async stop (): Promise<void> {
     await this.rounds.stop()
     this.worker.stop()
+    const posters = Object.values(this.posters)
     // Requests that have not ended are made again by another process, with the same id.
-    const cutting = setTimeout(() => this.poster.cut(), STOP_MS)
+    const cutting = setTimeout(() => posters.forEach(poster => poster.cut()), STOP_MS)
     await Promise.all([...this.partitions.keys()].map(name => this.end(name)))
     await Promise.all(this.ending.values())
     clearTimeout(cutting)
     // Leases that cannot be given back end by themselves.
     await deadline(this.leases.leave(), FREE_MS, 'no answer').catch(asError)
-    await Promise.all([this.poster.close(), this.health.settled()])
+    await Promise.all([...posters.map(poster => poster.close()), this.health.settled()])
   }
 
   private async round (): Promise<number> {

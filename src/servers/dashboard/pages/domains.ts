@@ -1,4 +1,5 @@
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import { mustBeVerified } from '#src/actions/email.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { Domain } from '#src/client/types.ts'
@@ -24,9 +25,13 @@ import { problemsOf } from './domain-records.ts'
 
 /** The account's domains: the list, and what a domain's page can do. */
 export function domainsPages (pages: Pages, { services }: DashboardContext): void {
-  const { directory, settings: { requireVerifiedDomains: isVerifiedRequired } } = services
+  const { directory, settings } = services
   const show = (visit: Visit, domain: Domain, more: Partial<DomainPageOptions> = {}) =>
-    domainPage(visit, domain, { directory: directory.now, isVerifiedRequired, ...more })
+    domainPage(visit, domain, {
+      directory: directory.now,
+      isVerifiedRequired: mustBeVerified(settings, visit.account.id),
+      ...more
+    })
 
   pages.get('/domains', async visit => await listPage(visit))
 

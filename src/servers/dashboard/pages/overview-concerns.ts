@@ -3,6 +3,8 @@ import type { Queue } from '#projections/emails/queue.ts'
 import type { Counts } from '#projections/counts.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { DomainEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
+import { mustBeVerified } from '#src/actions/email.ts'
+import type { ServiceSettings } from '#src/actions/services.ts'
 import { html } from '#src/base/html.ts'
 import { mailWarnings } from '#src/base/mail-links.ts'
 import { ask } from '#src/postgres/query.ts'
@@ -109,12 +111,12 @@ function endpointConcern ({ id, url, disabled, failingSince }: WebhookEntry, now
 }
 
 function domainConcern (
-  { id, name, status, failingSince }: DomainEntry,
-  { requireVerifiedDomains }: { requireVerifiedDomains: boolean },
+  { id, name, account, status, failingSince }: DomainEntry,
+  settings: ServiceSettings,
   nowMs: number
 ): Concern[] {
   const shared = { to: `/dashboard/domains/${id}`, step: 'Open DNS records' }
-  const follows = requireVerifiedDomains
+  const follows = mustBeVerified(settings, account)
     ? 'Emails from it are refused.'
     : 'Emails from it are sent, but receivers cannot verify them.'
   if (status === 'failed') {

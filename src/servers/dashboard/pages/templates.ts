@@ -2,6 +2,7 @@ import { declaredNames } from '#projections/templates/queries.ts'
 import { templates } from '#projections/templates/project.ts'
 import { isVerifiedEnough } from '#streams/domain/decide.ts'
 import { maySendFrom, SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import { mustBeVerified } from '#src/actions/email.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
 import { JetpostError } from '#src/client/client.ts'
@@ -225,8 +226,8 @@ async function editorOptions (
     ifAvailable(visit.api.domains.page({ limit: DOMAINS_MAX }))
   ])
   const layouts = others?.data.filter(({ id, layout_id: layout }) => layout === null && id !== own) ?? []
-  const { requireVerifiedDomains } = services.settings
-  const usable = domains?.data.filter(domain => isVerifiedEnough(domain, requireVerifiedDomains)) ?? null
+  const isRequired = mustBeVerified(services.settings, visit.account.id)
+  const usable = domains?.data.filter(domain => isVerifiedEnough(domain, isRequired)) ?? null
   const senders = usable && [...usable.map(({ name }) => name), SANDBOX_DOMAIN]
   return {
     layouts,
