@@ -1,3 +1,4 @@
+import { foldAddress } from '#streams/suppression/decide.ts'
 import type { Erasure } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
@@ -57,7 +58,7 @@ export function erasuresPages (pages: Pages): void {
   pages.post('/erasures', async visit => {
     const [address, confirmation] = FIELDS.map(name => (visit.form.get(name) ?? '').trim()) as [string, string]
     try {
-      if (address.toLowerCase() !== confirmation.toLowerCase()) {
+      if (foldAddress(address) !== foldAddress(confirmation)) {
         return pageResult('Erase an address', newPage(visit, MISMATCH), MISMATCH)
       }
       const { id } = await visit.api.erasures.create({ address })
