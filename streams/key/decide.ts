@@ -53,11 +53,16 @@ export function mayDo (key: Powers, scope: Scope): boolean {
   return key.scopes.includes('full') || key.scopes.includes(scope)
 }
 
+/** Webhooks get the events of all domains of the account: a key that is bound to some may not say where they go. */
+export function isBound ({ domains }: Pick<KeyEntry, 'domains'>): boolean {
+  return !domains.includes('*')
+}
+
 /** Spec 4.1 rule 1: `from` must be on a domain linked to the key, and the domain must be its account's (or everybody's
  *  sandbox). */
 export function maySendFrom (key: KeyEntry, domain: string, owner: string | undefined): boolean {
   const owned = domain === SANDBOX_DOMAIN || owner === key.account
-  return owned && (key.domains.includes('*') || key.domains.includes(domain))
+  return owned && (!isBound(key) || key.domains.includes(domain))
 }
 
 /** The built-in domain every account may send from and to. */
@@ -74,7 +79,7 @@ export const NO_POWERS: Powers = { scopes: [], domains: [], expiresMs: 0, test: 
  *  key, whose mail goes nowhere. */
 export function isWithin (wanted: Powers, held: Powers): boolean {
   return wanted.scopes.every(scope => mayDo(held, scope)) &&
-    (held.domains.includes('*') || wanted.domains.every(domain => held.domains.includes(domain))) &&
+    (!isBound(held) || wanted.domains.every(domain => held.domains.includes(domain))) &&
     (held.expiresMs === null || (wanted.expiresMs !== null && wanted.expiresMs <= held.expiresMs)) &&
     (wanted.test || !held.test)
 }

@@ -497,3 +497,28 @@ t.test('an endpoint that said 410 is disabled, says why, and is enabled again by
   })
   t.equal((await callback(sink, id)).path, '/newer')
 })
+
+t.test('a key that is bound to domains neither makes endpoints nor reads what they got', async t => {
+  const { body: { id } } = await create()
+  const event = (await post(id, 'test')).body
+  for (const scopes of [['full'], ['webhooks:read', 'webhooks:write']] as const) {
+    const { secret: key } = await app.newKey({ scopes: [...scopes], domains: ['shop.example'] })
+    const url = 'http://127.0.0.1:9/bound'
+    for (
+      const [method, path, body] of [
+        ['POST', '/api/webhooks', { url, events: ['email.delivered'], start_at: new Date(0).toISOString() }],
+        ['PATCH', `/api/webhooks/${id}`, { url }],
+        ['POST', `/api/webhooks/${id}/rotate-secret`, {}],
+        ['POST', `/api/webhooks/${id}/replays`, { from: '2026-11-01T00:00:00Z' }],
+        ['POST', `/api/deliveries/${event.delivery_id}/replay`, undefined],
+        ['GET', `/api/deliveries/${event.delivery_id}`, undefined]
+      ] as const
+    ) {
+      const { status, headers } = await app.request(method, path, { key, body })
+      t.equal(status, 403, `${method} ${path}`)
+      t.match(headers.get('www-authenticate'), 'The key must have all domains (*)')
+    }
+    t.equal((await app.request('GET', '/api/webhooks', { key })).status, 200)
+  }
+  t.equal((await get(id)).body.url, 'http://127.0.0.1:9/hook')
+})

@@ -13,7 +13,7 @@ import type {
 import type { FieldFault } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { isDeeperThan } from '#streams/json.ts'
-import { mayDo } from '#streams/key/decide.ts'
+import { isBound, mayDo } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
@@ -97,6 +97,9 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the key must allow for this route. */
     scope?: Scope
+    /** Whether it shows events of all domains, so that a key bound to some may not ask; with `webhooks:write` it is so.
+     */
+    allDomains?: boolean
     /** Statuses it can answer beyond those that all routes can, for the description. */
     errors?: number[]
     /** Whether an Idempotency-Key may come with it. */
@@ -199,9 +202,12 @@ async function refuseUnreadable (request: FastifyRequest): Promise<void> {
   if (lacksHost(request.raw)) throw missingHost()
   // What is nowhere is that, whatever came with it.
   if (request.is404) return
-  const { scope } = request.routeOptions.config
+  const { scope, allDomains = scope === 'webhooks:write' } = request.routeOptions.config
   if (scope !== undefined && !mayDo(request.key!, scope)) {
     throw forbidden(`The key must have the scope ${scope}.`, scope)
+  }
+  if (allDomains && isBound(request.key!)) {
+    throw forbidden('The key must have all domains (*): webhooks carry the events of all of them.')
   }
   const unread = unreadFaults(request)
   if (unread.length > 0) throw invalid(unread)

@@ -124,7 +124,9 @@ const ERRORS: Record<
   403: {
     name: 'Forbidden',
     schema: 'Forbidden',
-    description: 'The scope of the key lacks the action, or the domain is not linked to it.',
+    description:
+      'The scope of the key lacks the action, the domain is not linked to it, or it asks about webhooks and does not ' +
+      'have all domains.',
     example: { error: 'Insufficient API key permissions' }
   },
   404: { name: 'NotFound', description: 'This account has no such resource.', example: { error: 'Not found' } },
