@@ -176,9 +176,11 @@ t.test('a person is forgotten, and nobody else', async t => {
     t.match(again.body, { id: refused, suppressed: ['erased@erased.invalid'] }, 'and its Idempotency-Key stays taken')
   })
 
-  t.test('a click on an old mail of it counts no more', async t => {
+  t.test('a click on an old mail of it leads nowhere, and counts no more', async t => {
     const path = new URL(/href="([^"]+\/c\/[^"]+)"/.exec(page)![1]!).pathname
-    t.equal((await fetch(app.url + path, { redirect: 'manual' })).status, 302)
+    const answer = await fetch(app.url + path, { redirect: 'manual' })
+    t.equal(answer.status, 410)
+    t.match(await answer.text(), 'This mail is no longer on record')
     t.same(countable(await read(app, alone)), countable(before.get(alone)))
   })
 
