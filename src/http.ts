@@ -1,5 +1,5 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Socket } from 'node:net'
 import { isOperator } from '#streams/key/decide.ts'
 import { addressRanges } from '#src/base/address-ranges.ts'
@@ -8,8 +8,16 @@ import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
 import { apiContext, type Api } from '#src/servers/api/context.ts'
-import { answer, helpLink, malformedUrl, missingHost, notFound, type HttpProblem } from '#src/servers/api/errors.ts'
 import { authorizationOf, createAuthenticator } from '#src/servers/api/auth.ts'
+import {
+  answer,
+  helpLink,
+  internal,
+  malformedUrl,
+  missingHost,
+  notFound,
+  type HttpProblem
+} from '#src/servers/api/errors.ts'
 import { batchRoutes } from '#src/servers/api/batches.ts'
 import { deliveryRoutes } from '#src/servers/api/deliveries.ts'
 import { domainRoutes } from '#src/servers/api/domains.ts'
@@ -65,12 +73,14 @@ export interface HttpOptions {
 
 /** Of a request that brings no attachments and no file: the largest template, every character of it escaped. */
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024
+/** For a year, and for this host alone: the others of the domain are not ours. Source: RFC 6797 6.1. */
+const HSTS = 'max-age=31536000'
 /** More than the headers hold: an id of any length is just one that does not exist. */
 const PARAM_CHARS_MAX = 64 * 1024
 
 /** The one HTTP server, for main and tests alike: api, tracking, mailbox and ops, each a context with its own rules. */
 export function buildHttp (options: HttpOptions): FastifyInstance {
-  const { log, metrics, api, operations } = options
+  const { log, metrics, api, operations, publicUrl } = options
   let limiter: Limiter | null = null
   const app = createServer(options, parserRefusals(() => limiter), refuse)
 
@@ -78,19 +88,27 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   function refuse (request: FastifyRequest, reply: FastifyReply, problem: HttpProblem): FastifyReply {
     if (limiter !== null) {
       reply.headers(limitHeaders(limiter.countUnauthenticated(request.ip, 'other')))
-      reply.header('link', helpLink(options.publicUrl))
+      reply.header('link', helpLink(publicUrl))
     }
     return answer(reply.header('x-request-id', request.id), problem)
   }
 
+  const secured = publicUrl.startsWith('https:')
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
+    if (secured) reply.header('strict-transport-security', HSTS)
     // Under /api the key and the window come first.
     if (lacksHost(request.raw) && request.server.prefix !== '/api') return await refuse(request, reply, missingHost())
   })
   recordRequests(app, metrics, log)
   app.setNotFoundHandler(async (request, reply) => await refuse(request, reply, notFound()))
-  healthRoutes(app, options.checks)
+  // For what has no context of its own, such as /metrics: Fastify's own handler sends the message of any error.
+  app.setErrorHandler(async (error: FastifyError, request, reply) => {
+    if ((error.statusCode ?? 500) < 500) return await reply.send(error)
+    log.error({ requestId: request.id, err: error }, 'request failed; answering 500')
+    return answer(reply, internal(request.id))
+  })
+  healthRoutes(app, options.checks, log)
   metricsRoute(app, metrics)
   const { catcher, mailboxDoor: door } = options
   if (catcher !== null && door !== null) {
@@ -103,7 +121,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   void app.register(async plain => {
     const context = plain.withTypeProvider<TypeBoxTypeProvider>()
     const { services, counters } = api
-    limiter = apiContext(context, { services, counters, internalKeys, publicUrl: options.publicUrl, log })
+    limiter = apiContext(context, { services, counters, internalKeys, publicUrl, log })
     apiRoutes(context, api, log)
   }, { prefix: '/api' })
   void app.register(apiDescription, { routes, publicUrl: options.publicUrl })

@@ -26,11 +26,13 @@ type Remain = Static<typeof Remain>
 export const ErasureRecord = Type.Object({
   id: Type.String(),
   status: Type.Union([Type.Literal('pending'), Type.Literal('completed')]),
-  /** SHA-256 of the address in lower case, hex. */
-  address_hash: Type.String(),
+  address_hash: Type.String({
+    description: 'HMAC-SHA-256 of the address under a key of this service, hex: the same for each erasure of it.'
+  }),
   requested_at: Type.String(),
   completed_at: Nullable(Type.String()),
   counts: ErasureCounts,
+  looked_through: Type.Array(Type.String(), { description: 'Where the address was taken out, once it is completed.' }),
   remains: Type.Array(Remain)
 }, {
   examples: [{
@@ -40,6 +42,7 @@ export const ErasureRecord = Type.Object({
     requested_at: '2026-11-21T12:00:00.000Z',
     completed_at: '2026-11-21T12:00:31.000Z',
     counts: { emails: 12, recipients: 12, canceled: 1, suppressions: 1, inbound: 2, messages: 49 },
+    looked_through: ['Suppressions.'],
     remains: [{
       what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.',
       until: '2026-12-21T12:00:31.000Z'
@@ -65,6 +68,17 @@ export interface RetentionPeriods {
   factsMs: number
 }
 
+/** What an erasure takes the address out of. */
+const LOOKED_THROUGH = [
+  'Mail to the address: recipients, names, subject, headers, addresses for answers, names of files, tags and metadata.',
+  'Text and files of mail to nobody else, with all values that templates were given.',
+  'What became of that mail with this recipient: answers of servers, opens, clicks, complaints, and their events.',
+  'Suppressions.',
+  'Answers that are kept for Idempotency-Keys.',
+  'Mail that came back.',
+  'All tables that are made of these.'
+]
+
 /** The receipt, so far. */
 export function receiptOf (
   { id, hash, requestedAt, completedAt, counts }: Standing,
@@ -78,6 +92,7 @@ export function receiptOf (
     requested_at: requestedAt,
     completed_at: completedAt,
     counts,
+    looked_through: completedAt === null ? [] : LOOKED_THROUGH,
     remains
   }
 }
@@ -94,6 +109,20 @@ function remainsAfter (completedMs: number, { contentMs, factsMs }: RetentionPer
       what: 'What is known of such mail without its text, if its subject, headers, sender, tags or metadata name the ' +
         'address.',
       until: after(factsMs)
+    },
+    {
+      what: 'Events of the other recipients of mail to the address, if its subject, sender, tags or metadata name it.',
+      until: after(factsMs)
+    },
+    {
+      what:
+        'The SHA-256 of the address, so that no mail goes there: until nothing stands against it. Who guesses the ' +
+        'address can tell that it is meant.',
+      until: null
+    },
+    {
+      what: 'Templates, and names of keys and endpoints, that name the address: until they are changed.',
+      until: null
     },
     {
       what: 'Mail in the mail catcher, where there is one: until others take its place, or the process ends.',

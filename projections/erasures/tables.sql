@@ -2,7 +2,7 @@
 create table erasures (
   id text collate "C" primary key,
   account text collate "C" not null,
-  -- SHA-256 of the folded address.
+  -- HMAC-SHA-256 of the folded address.
   hash text collate "C" not null,
   requested_at timestamptz not null,
   -- Null while it is under way.

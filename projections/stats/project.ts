@@ -13,7 +13,7 @@ import { recount, remember } from './recount.ts'
  *  alone. */
 export const stats: Projection = {
   name: 'stats',
-  version: 2,
+  version: 3,
   streams: [{ stream: 'EMAILS', filter: 'email.>' }],
   aging: {
     stream: 'EMAILS',

@@ -1,7 +1,7 @@
 import { domainToUnicode } from 'node:url'
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
 import { ERASED, domainOf } from '#streams/address.ts'
-import { isErased } from '#streams/email/erase.ts'
+import { isErased, type Clean } from '#streams/email/erase.ts'
 import type { EmailErased, EmailRequested } from '#streams/email/facts.ts'
 import type { InboundReceived } from '#streams/inbound/facts.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -239,22 +239,39 @@ function unwrapped (text: string): string[] {
   return [joined, quoted, ...(text.match(BASE64) ?? []).map(block => Buffer.from(block, 'base64').toString())]
 }
 
-/** The address as mails write it: also with its domain in letters, and as RFC 3461's xtext. */
+/** The address as mails and their senders write it: also with its domain in letters, as RFC 3461's xtext, and in a URL.
+ */
 function spellings (address: string): string[] {
   const domain = domainOf(address)
   const inLetters = address.slice(0, -domain.length) + foldAddress(domainToUnicode(domain))
   const xtext = address.replaceAll(/[+=]/g, character => `+${character.charCodeAt(0).toString(16)}`)
-  return [...new Set([address, inLetters, xtext])]
+  const inUrl = [encodeURIComponent(address), address.replace('@', '%40')].map(foldAddress)
+  return [...new Set([address, inLetters, xtext, ...inUrl])]
+}
+
+/** Takes a folded address out of texts, in whatever way it is written there; in `customer-ada@example.net.pdf`, too. That
+ *  may be a longer address, but what is said to the person themselves rather loses too much than too little. */
+export function cleanerOf (address: string): Clean {
+  const patterns = spellings(address).map(spelling =>
+    new RegExp(`(?<![\\p{L}\\p{N}])${escaped(spelling)}(?![\\p{L}\\p{N}])`, 'giu')
+  )
+  const clean = (text: string) => patterns.reduce((left, pattern) => left.replaceAll(pattern, ERASED), text)
+  return text => {
+    const folded = foldAddress(text)
+    if (clean(folded) === folded) return text
+    const left = clean(text.normalize('NFC'))
+    // Some letters fold to what a pattern takes for others: rather the text in lower case than the address.
+    return clean(foldAddress(left)) === foldAddress(left) ? left : clean(folded)
+  }
 }
 
 /** Not as the end of a longer address, nor as its beginning. */
 function asWord (address: string): RegExp {
-  return new RegExp(
-    `(?<![\\p{L}\\p{N}._+~-])${
-      address.replaceAll(/[\^$\\.*+?()[\]{}|/]/g, '\\$&')
-    }(?![\\p{L}\\p{N}-]|\\.[\\p{L}\\p{N}])`,
-    'u'
-  )
+  return new RegExp(`(?<![\\p{L}\\p{N}._+~-])${escaped(address)}(?![\\p{L}\\p{N}-]|\\.[\\p{L}\\p{N}])`, 'u')
+}
+
+function escaped (text: string): string {
+  return text.replaceAll(/[\^$\\.*+?()[\]{}|/]/g, '\\$&')
 }
 
 const TOKEN = /(?<![0-9a-z])[0-9a-z]{54}(?![0-9a-z])/gi

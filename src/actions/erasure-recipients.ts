@@ -1,6 +1,6 @@
 import { nextStep } from '#streams/email/decide.ts'
 import { ERASED } from '#streams/address.ts'
-import { redact } from '#streams/email/erase.ts'
+import { redact, type Clean } from '#streams/email/erase.ts'
 import { EmailErased, type EngagementFact, type RecipientFact } from '#streams/email/facts.ts'
 import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'
@@ -72,12 +72,17 @@ async function changeNow (
 /** What reactions follow from: they read a fact when they come to it. */
 const CAUSES: ReadonlySet<string> = new Set(['email.bounced', 'email.complained', 'email.unsubscribed'])
 
+export interface RecipientEraser {
+  factLog: FactLog
+  erasure: ErasureState
+  clean: Clean
+}
+
 /** Puts one fact in the place of all facts of a recipient; gives what may be deleted then, null while a worker
  *  has yet to read it. The engagement's subject gets its end as well, in the same append: an engagement that is on its
  *  way to it is refused there. Throws LogUnavailable, Conflict, or when NATS does not answer. */
 async function eraseRecipient (
-  factLog: FactLog,
-  erasure: ErasureState,
+  { factLog, erasure, clean }: RecipientEraser,
   email: string,
   n: number
 ): Promise<{ seqs: number[], canceled: boolean } | null> {
@@ -93,7 +98,12 @@ async function eraseRecipient (
     if (lastCause > 0 && await ackFloorOf(factLog.bus, consumerPlans.reactions) < lastCause) return null
     const past = [...facts, ...engagements].filter(isPast).sort((a, b) => a.seq - b.seq)
     if (facts.at(-1)?.fact.type !== 'email.erased') {
-      await appendEnds(factLog, erasure, { email, n }, { facts, engagements, past })
+      const redacted = past.map(({ seq, storedMs, fact }) => ({
+        seq,
+        storedAt: timestamp(storedMs),
+        fact: redact(fact, clean)
+      }))
+      await appendEnds(factLog, erasure, { email, n }, { facts, engagements, redacted })
     }
     return {
       seqs: past.map(({ seq }) => seq),
@@ -115,19 +125,18 @@ interface RecipientPlace {
 interface RecipientHistory {
   facts: StoredFact[]
   engagements: StoredFact[]
-  past: Past[]
+  redacted: EmailErased['data']['past']
 }
 
 async function appendEnds (
   { clock, append }: FactLog,
   { account, correlation, id }: ErasureState,
   { email, n }: RecipientPlace,
-  { facts, engagements, past }: RecipientHistory
+  { facts, engagements, redacted }: RecipientHistory
 ): Promise<void> {
   const nowMs = clock.nowMs()
-  const request = Math.max(1, ...past.map(({ fact }) => fact.data.request))
-  const data = { email, n, request, to: ERASED, sequence: past.length + 1, erasure: id }
-  const redacted = past.map(({ seq, storedMs, fact }) => ({ seq, storedAt: timestamp(storedMs), fact: redact(fact) }))
+  const request = Math.max(1, ...redacted.map(({ fact }) => (fact as Past['fact']).data.request))
+  const data = { email, n, request, to: ERASED, sequence: redacted.length + 1, erasure: id }
   const stamped = (past: EmailErased['data']['past']) =>
     stamp(EmailErased, { account, correlation, causation: null }, { ...data, past }, nowMs)
   await append([
@@ -138,13 +147,12 @@ async function appendEnds (
 
 /** What was known of a trace's recipients, ready to be deleted; null while it must not be yet. */
 export async function eraseRecipients (
-  factLog: FactLog,
-  erasure: ErasureState,
+  eraser: RecipientEraser,
   { email, ns }: Trace
 ): Promise<ToDelete[] | null> {
   const first = Math.min(...ns)
   const erased = await Promise.all(
-    [...ns].map(async n => ({ n, gone: await eraseRecipient(factLog, erasure, email, n) }))
+    [...ns].map(async n => ({ n, gone: await eraseRecipient(eraser, email, n) }))
   )
   if (erased.some(({ gone }) => gone === null)) return null
   return erased.map(({ n, gone }) => {

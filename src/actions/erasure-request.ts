@@ -1,4 +1,4 @@
-import { isErased, requestWithout } from '#streams/email/erase.ts'
+import { isErased, requestWithout, type Clean } from '#streams/email/erase.ts'
 import { EmailMoved, EmailRecorded, type EmailRequested } from '#streams/email/facts.ts'
 import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'
@@ -16,6 +16,8 @@ export interface RequestEraser {
   erasure: ErasureState
   /** The folded address. */
   address: string
+  /** Takes it out of texts. */
+  clean: Clean
 }
 
 /** Puts what is left of a request in its place: the request of the others, with their content, and a record without the
@@ -50,31 +52,32 @@ interface RemainingRequest {
   cause: Parameters<typeof stamp>[1]
 }
 
-function askedIn ({ address }: RequestEraser, { fact, seq }: StoredRequest): RemainingRequest {
+function askedIn ({ address, clean }: RequestEraser, { fact, seq }: StoredRequest): RemainingRequest {
   const { content: _content, ...asked } = fact.data
   const data = { ...asked, request: seq, requestedAt: fact.time }
-  return { data: requestWithout(data, placesOf(asked.recipients, address)), cause: causedBy(fact) }
+  return { data: requestWithout(data, placesOf(asked.recipients, address), clean), cause: causedBy(fact) }
 }
 
 /** Where the request itself has left the log. */
 async function recordedIn (
-  { factLog, address }: RequestEraser,
+  { factLog, address, clean }: RequestEraser,
   records: readonly number[]
 ): Promise<RemainingRequest | null> {
   const found = records.length === 0 ? null : await getFact(factLog.bus, 'EMAILS', { seq: records.at(-1)! }, 'leader')
   if (found?.fact.type !== 'email.recorded') return null
   const { account, correlation, causation, data } = found.fact
-  return { data: requestWithout(data, placesOf(data.recipients, address)), cause: { account, correlation, causation } }
+  const left = requestWithout(data, placesOf(data.recipients, address), clean)
+  return { data: left, cause: { account, correlation, causation } }
 }
 
 /** The same fact without the person, for as long as the first would have lived, at a place of its own; and a word that
  *  says where. */
 async function keepRest (
-  { factLog, settings, erasure, address }: RequestEraser,
+  { factLog, settings, erasure, address, clean }: RequestEraser,
   { fact, seq }: StoredRequest,
   rests: readonly RecordRest[]
 ): Promise<number> {
-  const data = requestWithout(fact.data, placesOf(fact.data.recipients, address))
+  const data = requestWithout(fact.data, placesOf(fact.data.recipients, address), clean)
   const earlier = rests.find(rest =>
     rest.seq > seq && data.recipients.every(({ address }, n) => !isErased(address) || rest.ns.includes(n))
   )

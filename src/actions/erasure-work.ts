@@ -9,13 +9,14 @@ import { CLAIM_MS, consumerPlans } from '#streams/topology.ts'
 import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { ackFloorOf } from '#src/nats/status.ts'
-import { type ErasureFindings, find, isNothing, noFindings, withoutAddress } from './erasure-find.ts'
+import { cleanerOf, type ErasureFindings, find, isNothing, noFindings, withoutAddress } from './erasure-find.ts'
 import { callOff, eraseRecipients } from './erasure-recipients.ts'
 import { eraseRequest, type RequestEraser } from './erasure-request.ts'
 import { completeErasure, deleteAnnounced, forget, loadErasure } from './erasure.ts'
 import { causedBy, type FactLog, stamp } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import type { Services } from './services.ts'
+import { suppressionHash } from './suppression-store.ts'
 
 type WorkingServices = Pick<Services, 'factLog' | 'vault' | 'tokens' | 'settings'>
 
@@ -58,7 +59,7 @@ export function createEraser ({ services, account, id, quietMs }: EraserOptions)
     const address = foldAddress(services.vault.open(erasure.address, id))
     const before = performance.now()
     await find(factLog.bus, services.tokens, { account, id, address }, found, signal)
-    const suppressions = await eraseSuppression(factLog, erasure)
+    const suppressions = await eraseSuppression(factLog, account, address)
     if (signal.aborted) return 'working'
     if (begun && isNothing(found) && suppressions.length === 0) {
       return before - quietSinceMs >= quietMs
@@ -67,7 +68,8 @@ export function createEraser ({ services, account, id, quietMs }: EraserOptions)
     }
     begun = true
     await forget(factLog, erasure, [...suppressions, ...await eraseClaims(factLog, address, found.claims)])
-    await eraseEmails({ factLog, settings: services.settings, erasure, address }, found, signal)
+    const eraser = { factLog, settings: services.settings, erasure, address, clean: cleanerOf(address) }
+    await eraseEmails(eraser, found, signal)
     await settleMails(erasure)
     found.claims.clear()
     quietSinceMs = performance.now()
@@ -97,7 +99,7 @@ async function eraseEmails (
     const group = all.slice(i, i + GROUP)
     const gone = await Promise.all(
       group.map(async trace =>
-        await callOff(factLog, erasure.account, trace) ? await eraseRecipients(factLog, erasure, trace) : null
+        await callOff(factLog, erasure.account, trace) ? await eraseRecipients(eraser, trace) : null
       )
     )
     await forget(factLog, erasure, gone.flatMap(toDelete => toDelete ?? []))
@@ -117,10 +119,12 @@ function inOrder (toDelete: ToDelete[]): ToDelete[] {
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 async function eraseSuppression (
   factLog: FactLog,
-  { account, hash }: Pick<ErasureState, 'account' | 'hash'>
+  account: string,
+  address: string
 ): Promise<ToDelete[]> {
+  const subject = subjects.suppression(account, suppressionHash(address))
   return await retryOnConflict(async () => {
-    const facts = await readFacts(factLog.bus, 'CONTROL', subjects.suppression(account, hash), 'leader')
+    const facts = await readFacts(factLog.bus, 'CONTROL', subject, 'leader')
     const last = facts.at(-1)
     if (last === undefined) return []
     const said = last.fact as SuppressionFact

@@ -2,16 +2,16 @@ import { Refusal } from '#streams/define.ts'
 import { advancesOf, type ToDelete } from '#streams/erasure/decide.ts'
 import { ErasureAdvanced, ErasureCompleted, ErasureRequested, type ErasureFact } from '#streams/erasure/facts.ts'
 import { evolveErasure, type ErasureState } from '#streams/erasure/state.ts'
-import { mailAddress } from '#streams/suppression/decide.ts'
+import { foldAddress, mailAddress } from '#streams/suppression/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
+import type { Vault } from '#src/base/secret.ts'
 import { deleteSecurely } from '#src/nats/secure-delete.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { subjectsUnder } from '#src/nats/status.ts'
 import type { Asker, Services } from './services.ts'
 import { stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
-import { suppressionHash } from './suppression-store.ts'
 
 /** Requests the erasure of an address: durable when it resolves, and carried out by the role `scheduler`. Refuses
  *  `invalid_address`. Throws LogUnavailable. */
@@ -24,10 +24,16 @@ export async function requestErasure (
   if (address instanceof Refusal) return address
   const nowMs = factLog.clock.nowMs()
   const erasure = newId('era', nowMs)
-  const data = { erasure, hash: suppressionHash(address), address: vault.seal(address, erasure) }
+  const data = { erasure, hash: erasureHash(vault, asker.account, address), address: vault.seal(address, erasure) }
   const fact = stamp(ErasureRequested, { ...asker, causation: null }, data, nowMs)
   await factLog.append([{ fact, expectedSeq: 0 }])
   return evolveErasure(null, fact)
+}
+
+/** What stands for an address once it is erased: the same for each erasure of it in an account, and nothing that who
+ *  guesses the address could check without JETPOST_SECRET. Hex. */
+export function erasureHash (vault: Pick<Vault, 'derive'>, account: string, address: string): string {
+  return Buffer.from(vault.derive(`${account} ${foldAddress(address)}`, 'erasure'), 'base64url').toString('hex')
 }
 
 /** Somebody else has finished it. */

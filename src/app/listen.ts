@@ -108,7 +108,12 @@ function checksOf ({ bus, pool, roles }: AppContext): HealthCheck[] {
   ]
 }
 
-function lagOf ({ lag, deadLetters }: Projector): Record<string, unknown> {
+function lagOf ({ lag, deadLetters, rebuilding }: Projector): Record<string, unknown> {
   const { facts, seconds } = lag()
-  return { lag: { facts, seconds: Math.round(seconds * 1000) / 1000 }, deadLetters: deadLetters() }
+  const progress = rebuilding()
+  return {
+    lag: { facts, seconds: Math.round(seconds * 1000) / 1000 },
+    deadLetters: deadLetters(),
+    ...(progress === null ? {} : { rebuilding: progress })
+  }
 }

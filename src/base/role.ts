@@ -16,9 +16,11 @@ export function unhealthyReasonOf (roles: Role[]): string | null {
   return null
 }
 
-/** One part of the process as /readyz shows it: why it is not ready (null = it is), and more about it. */
+/** One part of the process, as Operations and /readyz show it. */
 export interface HealthCheck {
   name: string
+  /** Why it is not ready, for an operator; null = it is. */
   check(): Promise<string | null> | string | null
+  /** What anybody may know of it. */
   details?(): Record<string, unknown>
 }

@@ -1,4 +1,4 @@
-import { chmod, link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises'
+import { chmod, link, mkdir, readFile, stat, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newSecret } from './secret.ts'
 
@@ -9,7 +9,8 @@ export async function secretOf (dataDir: string): Promise<string> {
   const known = await readFile(path, 'utf8').catch(() => null)
   if (known !== null) return known.trim()
   await mkdir(dataDir, { recursive: true, mode: 0o700 })
-  await chmod(dataDir, 0o700)
+  // That another may pass through it, who runs PostgreSQL for root, is well.
+  if (((await stat(dataDir)).mode & 0o067) !== 0) await chmod(dataDir, 0o700)
   const draft = `${path}.${process.pid}`
   await writeFile(draft, `${newSecret('')}\n`, { mode: 0o600, flush: true })
   await link(draft, path).catch(() => {})

@@ -1,6 +1,5 @@
-import { loadErasures, requestErasure } from '#src/actions/erasure.ts'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
-import { suppressionHash } from '#src/actions/suppression-store.ts'
+import { erasureHash, loadErasures, requestErasure } from '#src/actions/erasure.ts'
 import { parseAddress } from '#streams/address.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'
 import { misused, readArgs, type CliCommand } from './command.ts'
@@ -21,7 +20,7 @@ export const erase: CliCommand = {
     if (address === undefined || more.length > 0) throw misused(erase)
     const erasure = await withServices(async (services, correlation) => {
       const account = knownAccount(services, values.account)
-      const hash = suppressionHash(parseAddress(address) ?? '')
+      const hash = erasureHash(services.vault, account, parseAddress(address) ?? '')
       const pending = (await loadErasures(services.factLog, account)).find(one =>
         one.completedAt === null && one.hash === hash
       )

@@ -634,6 +634,7 @@ export interface EmailUnsubscribedEvent {
 export interface Erasure {
   id: string
   status: 'pending' | 'completed'
+  /** HMAC-SHA-256 of the address under a key of this service, hex: the same for each erasure of it. */
   address_hash: string
   requested_at: string
   completed_at: string | null
@@ -645,6 +646,8 @@ export interface Erasure {
     inbound: number
     messages: number
   }
+  /** Where the address was taken out, once it is completed. */
+  looked_through: string[]
   remains: Array<{
     what: string
     until: string | null

@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Complaint, errorCode } from '#src/base/errors.ts'
@@ -28,6 +28,8 @@ export function lockDataDir (dataDir: string): () => void {
     if (isBusy(error)) throw new Complaint(inUse(folder))
     throw error
   }
+  // Not before it is ours: who holds it may let PostgreSQL's account pass.
+  privateFolder(folder)
   writeFileSync(join(folder, 'jetpost.pid'), `${process.pid}\n`, { mode: 0o600 })
   return () => {
     if (database.isOpen) database.close()
@@ -50,7 +52,7 @@ export function isLocked (dataDir: string): boolean {
 
 function openFolder (dataDir: string): string {
   try {
-    privateFolder(dataDir)
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
     return realpathSync(dataDir)
   } catch (error) {
     throw new Complaint(

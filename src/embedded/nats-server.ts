@@ -9,6 +9,7 @@ import type { Command } from './supervised-process.ts'
 import { stopOrphan } from './orphan.ts'
 import { choosePort } from './ports.ts'
 import { privateFolder, writePrivateFile } from './private-file.ts'
+import { serverEnv } from './server-env.ts'
 import type { Plan } from './supervise.ts'
 
 const MEBIBYTE = 1024 * 1024
@@ -74,7 +75,7 @@ function readPid (path: string): number | null {
 }
 
 function command (file: string, configFile: string, logFile: string): Command {
-  const env = { ...process.env, GOMEMLIMIT: `${memoryMebibytes()}MiB` }
+  const env = { ...serverEnv(), GOMEMLIMIT: `${memoryMebibytes()}MiB` }
   return { file, args: ['--config', configFile], env, logFile, stopSignal: 'SIGTERM', forceSignal: 'SIGKILL' }
 }
 

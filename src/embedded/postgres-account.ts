@@ -1,5 +1,7 @@
-import { chownSync, statSync } from 'node:fs'
+import { chmodSync, chownSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { Complaint } from '#src/base/errors.ts'
+import type { PostgresPackage } from './postgres-package.ts'
 import { lastLine, run } from './run-command.ts'
 
 const ACCOUNTS = ['postgres', 'nobody']
@@ -15,16 +17,39 @@ export interface Account {
 
 const OURSELVES: Account = { wrap: (file, args) => [file, args], own: () => {} }
 
-/**
- * Ourselves, unless we are root: then the owner of the database `folder` when there is one, else the user `postgres`,
- * else `nobody` (a number without a passwd entry does not do, initdb looks itself up).
+/** Ourselves, unless we are root: then the owner of the database `folder` when there is one, else the user `postgres`,
+ *  else `nobody` (a number without a passwd entry does not do, initdb looks itself up).
  *
- * The data folder is root's, 0700, and node_modules may lie under /root: the account gets root's right to pass
- * (CAP_DAC_OVERRIDE) and nothing else of root's. Throws a Complaint where that is not possible.
- */
-export async function postgresAccount (folder: string): Promise<Account> {
+ *  It has nothing of root's. The data folder stays root's, and the account's group may pass through it. Where that does
+ *  not do, since the folder or node_modules lies under a folder that only root may enter, the account gets root's right
+ *  to pass (CAP_DAC_OVERRIDE). Throws a Complaint where neither is possible. */
+export async function postgresAccount (folder: string, programs: PostgresPackage): Promise<Account> {
   if (process.getuid!() !== 0) return OURSELVES
-  const { uid, gid } = ownerOf(folder) ?? await firstAccount()
+  const ids = ownerOf(folder) ?? await firstAccount()
+  const drop = await plainly(ids, dirname(folder), programs) ?? await withPassage(ids)
+  return {
+    wrap: (file, args) => ['setpriv', [...drop, file, ...args]],
+    own: path => chownSync(path, ids.uid, ids.gid)
+  }
+}
+
+/** Of setpriv: without any capability, and without a way to get one. Null when the account could not reach its programs
+ *  and its folder so. */
+async function plainly ({ uid, gid }: Ids, dataDir: string, { postgres, initdb, env }: PostgresPackage) {
+  const drop = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--no-new-privs', '--inh-caps=-all']
+  const ownerUid = statSync(dataDir).uid
+  chownSync(dataDir, ownerUid, gid)
+  chmodSync(dataDir, 0o710)
+  // Its programs write to /dev/null.
+  const reach = '"$1" --version && "$2" --version && test -x "$3" && test -w /dev/null'
+  const args = [...drop, 'sh', '-c', reach, 'sh', postgres, initdb, dataDir]
+  const { code } = await run('setpriv', args, { timeoutMs: RUN_MS, env })
+  if (code === 0) return drop
+  chmodSync(dataDir, 0o700)
+  return null
+}
+
+async function withPassage ({ uid, gid }: Ids): Promise<string[]> {
   // no_setuid_fixup: without it access(2), by which initdb looks for its neighbours, ignores the capability of who
   // is not root.
   const drop = [
@@ -36,18 +61,13 @@ export async function postgresAccount (folder: string): Promise<Account> {
     '--ambient-caps=+dac_override'
   ]
   const { code, output } = await run('setpriv', [...drop, 'true'], { timeoutMs: RUN_MS })
-  if (code !== 0) {
-    throw new Complaint(
-      'PostgreSQL does not run as root and Jetpost could not start it as another user ' +
-        `(setpriv: ${
-          lastLine(output)
-        }): run Jetpost as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own.`
-    )
-  }
-  return {
-    wrap: (file, args) => ['setpriv', [...drop, file, ...args]],
-    own: path => chownSync(path, uid, gid)
-  }
+  if (code === 0) return drop
+  throw new Complaint(
+    'PostgreSQL does not run as root and Jetpost could not start it as another user ' +
+      `(setpriv: ${
+        lastLine(output)
+      }): run Jetpost as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own.`
+  )
 }
 
 interface Ids {

@@ -1,9 +1,11 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Complaint } from '#src/base/errors.ts'
+import { newSecret } from '#src/base/secret.ts'
 import { isAlive, stopOrphan } from './orphan.ts'
 import type { Account } from './postgres-account.ts'
 import type { PostgresPackage } from './postgres-package.ts'
+import { setUpRole, SUPERUSER } from './postgres-role.ts'
 import { syncFolder, writePrivateFile } from './private-file.ts'
 import { run } from './run-command.ts'
 
@@ -13,6 +15,7 @@ const PID_OF_NOBODY = 2_147_483_646
 
 export interface FolderOptions {
   dataDir: string
+  /** Of Jetpost's role. */
   password: string
   programs: PostgresPackage
   account: Account
@@ -34,7 +37,11 @@ export async function openPostgresFolder (options: FolderOptions): Promise<void>
     if (name.startsWith('postgres.new-')) rmSync(join(dataDir, name), { recursive: true, force: true })
   }
   const folder = postgresFolder(dataDir)
-  if (existsSync(folder)) return checkVersion(folder, programs.major)
+  if (existsSync(folder)) {
+    checkVersion(folder, programs.major)
+    await clearPostmasterPid(folder)
+    return await setUpRole({ ...options, folder }, options.password)
+  }
   options.say(`Creating the PostgreSQL database in ${folder} (once)`)
   await createFolder(options, folder)
 }
@@ -53,14 +60,16 @@ function checkVersion (folder: string, major: string): void {
 }
 
 async function createFolder (options: FolderOptions, folder: string): Promise<void> {
-  const { dataDir, account, password } = options
+  const { dataDir, account } = options
   const made = `${folder}.new-${process.pid}`
   const passwordFile = `${made}/password`
   mkdirSync(`${made}/data`, { recursive: true, mode: 0o700 })
-  writePrivateFile(passwordFile, `${password}\n`)
+  // initdb wants one; it is taken away again at once.
+  writePrivateFile(passwordFile, `${newSecret('')}\n`)
   for (const path of [made, `${made}/data`, passwordFile]) account.own(path)
   try {
     await initdb(options, `${made}/data`, passwordFile)
+    await setUpRole({ ...options, folder: `${made}/data` }, options.password)
     renameSync(`${made}/data`, folder)
     syncFolder(dataDir)
   } finally {
@@ -78,7 +87,7 @@ async function initdb (
   const [file, args] = account.wrap(programs.initdb, [
     '-D',
     folder,
-    '--username=jetpost',
+    `--username=${SUPERUSER}`,
     `--pwfile=${passwordFile}`,
     '--auth-host=scram-sha-256',
     '--auth-local=scram-sha-256',

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { Complaint, errorCode } from '#src/base/errors.ts'
 import { privateFolder } from './private-file.ts'
+import { serverEnv } from './server-env.ts'
 
 /** PostgreSQL's programs as npm brought them. */
 export interface PostgresPackage {
@@ -10,7 +11,7 @@ export interface PostgresPackage {
   postgres: string
   /** "18" */
   major: string
-  /** What the programs need to find their libraries. */
+  /** What they run with. */
   env: NodeJS.ProcessEnv
 }
 
@@ -46,12 +47,13 @@ function packageRoot (): string {
 }
 
 function linkLibraries (root: string, dataDir: string): NodeJS.ProcessEnv {
+  const env = serverEnv()
   const missing = listLinks(root).filter(link => !existsSync(join(root, link.target)))
   try {
     for (const { source, target } of missing) symlinkSync(basename(source), join(root, target))
-    return process.env
+    return env
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') return process.env // another process has just made them
+    if (errorCode(error) === 'EEXIST') return env // another process has just made them
     return linkInDataDir(root, missing, dataDir)
   }
 }
@@ -67,6 +69,7 @@ function linkInDataDir (root: string, links: Link[], dataDir: string): NodeJS.Pr
       `PostgreSQL's libraries lack their symlinks and ${root} cannot be written: run \`npm rebuild\` as its owner.`
     )
   }
+  const env = serverEnv()
   const folder = join(dataDir, 'postgres-lib')
   rmSync(folder, { recursive: true, force: true })
   privateFolder(folder)
@@ -75,7 +78,7 @@ function linkInDataDir (root: string, links: Link[], dataDir: string): NodeJS.Pr
   const path = [
     folder,
     join(root, 'native', 'lib'),
-    ...process.env.LD_LIBRARY_PATH ? [process.env.LD_LIBRARY_PATH] : []
+    ...env.LD_LIBRARY_PATH ? [env.LD_LIBRARY_PATH] : []
   ]
-  return { ...process.env, LD_LIBRARY_PATH: path.join(':') }
+  return { ...env, LD_LIBRARY_PATH: path.join(':') }
 }

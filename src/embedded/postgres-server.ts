@@ -1,16 +1,17 @@
 import { join } from 'node:path'
 import pg from 'pg'
+import { Complaint } from '#src/base/errors.ts'
 import type { Kept } from './kept.ts'
 import { choosePort } from './ports.ts'
 import type { Account } from './postgres-account.ts'
 import { clearPostmasterPid, postgresFolder } from './postgres-folder.ts'
 import type { PostgresPackage } from './postgres-package.ts'
+import { ROLE } from './postgres-role.ts'
 import type { Plan } from './supervise.ts'
 import type { Command } from './supervised-process.ts'
 
 const ANSWER_MS = 2_000
-const CREATE_MS = 30_000
-const DATABASE = 'jetpost'
+const CHECK_MS = 30_000
 
 // On the command line rather than in postgresql.conf: always this version's, and what the operator adds to the file
 // still counts elsewhere. Errors go to the log without their statement, detail and context: those carry people's
@@ -69,15 +70,15 @@ export function postgresPlan ({ dataDir, port, kept, programs, account }: Postgr
 }
 
 /** `postgres://user:password@host:port/jetpost` of the embedded PostgreSQL. */
-export function postgresUrl (kept: Kept, database: string = DATABASE): string {
-  return `postgres://jetpost:${kept.postgres.password}@127.0.0.1:${kept.postgres.port}/${database}`
+export function postgresUrl (kept: Kept): string {
+  return `postgres://${ROLE}:${kept.postgres.password}@127.0.0.1:${kept.postgres.port}/${ROLE}`
 }
 
-/** Makes the database `jetpost` when it is missing. */
-export async function createDatabase (kept: Kept): Promise<void> {
-  await withClient(kept, CREATE_MS, async client => {
-    const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])
-    if (rowCount === 0) await client.query(`create database ${DATABASE}`)
+/** A superuser reads and writes files, and runs programs. Throws a Complaint when Jetpost is one. */
+export async function refuseSuperuser (kept: Kept): Promise<void> {
+  await withClient(kept, CHECK_MS, async client => {
+    const { rowCount } = await client.query('select from pg_roles where rolname = current_user and rolsuper')
+    if (rowCount !== 0) throw new Complaint(`The role ${ROLE} of the embedded PostgreSQL must not be a superuser.`)
   })
 }
 
@@ -95,7 +96,7 @@ async function answers (kept: Kept): Promise<boolean> {
 
 async function withClient (kept: Kept, timeoutMs: number, ask: (client: pg.Client) => Promise<void>): Promise<void> {
   const client = new pg.Client({
-    connectionString: postgresUrl(kept, 'postgres'),
+    connectionString: postgresUrl(kept),
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs
   })

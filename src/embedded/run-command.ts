@@ -7,6 +7,8 @@ export interface RunOptions {
   timeoutMs: number
   env?: NodeJS.ProcessEnv
   signal?: AbortSignal | undefined
+  /** What it reads; nothing when left out. */
+  input?: string
 }
 
 /** How a command ended. `code` is null when it was killed, timed out or could not be started; `output` is the end of
@@ -18,15 +20,17 @@ export interface RunResult {
 
 /** Runs a command to its end and never rejects. It and its children are killed after `timeoutMs` or on abort. It runs
  *  in a session of its own: Ctrl-C reaches Jetpost alone, which then decides. */
-export function run (file: string, args: string[], { timeoutMs, env, signal }: RunOptions): Promise<RunResult> {
+export function run (file: string, args: string[], { timeoutMs, env, signal, input }: RunOptions): Promise<RunResult> {
   return new Promise(resolve => {
     if (signal?.aborted) return resolve({ code: null, output: 'stopped' })
     const child = spawn(file, args, {
       detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       env: env ?? process.env,
       cwd: '/'
     })
+    child.stdin?.on('error', () => {}) // it ended before it had read all
+    child.stdin?.end(input)
     const output = collect(child)
     const kill = (): void => killGroup(child)
     const timer = setTimeout(kill, timeoutMs)

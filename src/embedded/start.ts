@@ -9,7 +9,7 @@ import { natsPlan, natsUrl } from './nats-server.ts'
 import { postgresAccount } from './postgres-account.ts'
 import { openPostgresFolder, postgresFolder } from './postgres-folder.ts'
 import { findPostgres } from './postgres-package.ts'
-import { createDatabase, postgresPlan, postgresUrl } from './postgres-server.ts'
+import { postgresPlan, postgresUrl, refuseSuperuser } from './postgres-server.ts'
 import { supervise } from './supervise.ts'
 import type { Supervised } from './supervise.ts'
 
@@ -105,14 +105,14 @@ async function startPostgres (options: EmbeddedOptions, kept: Kept, signal: Abor
   const { dataDir, postgresPort, log, say } = options
   const startMs = performance.now()
   const programs = findPostgres(dataDir)
-  const account = await postgresAccount(postgresFolder(dataDir))
+  const account = await postgresAccount(postgresFolder(dataDir), programs)
   await openPostgresFolder({ dataDir, password: kept.postgres.password, programs, account, say, signal })
   const server = await supervise(postgresPlan({ dataDir, port: postgresPort, kept, programs, account }), {
     log,
     say,
     signal
   })
-  await createDatabase(kept).catch(async error => {
+  await refuseSuperuser(kept).catch(async error => {
     await server.stop()
     throw error
   })

@@ -23,7 +23,7 @@ export interface OperationsServiceOptions {
   pool: Pool
   servers: Servers
   retention: Retention
-  /** As /readyz has them. */
+  /** Those of /readyz. */
   checks: HealthCheck[]
   roles: Iterable<string>
   clock: Clock
@@ -95,7 +95,7 @@ export class OperationsService {
     }
   }
 
-  /** The parts of this process, as /readyz has them. */
+  /** The parts of this process, those of /readyz, with the reasons. */
   async checks (): Promise<CheckReport[]> {
     return await Promise.all(this.options.checks.map(async ({ name, check }) => {
       const checked = deadline(Promise.resolve(check()), QUERY_MS, `no answer within ${QUERY_MS / 1000} s`)

@@ -34,7 +34,15 @@ const RESERVED = [
   { names: 'return-path received* delivered-to', why: 'mail servers write it' },
   { names: 'dkim-signature arc-* authentication-results', why: 'only servers that sign or check mail write it' },
   { names: 'mime-version content-*', why: 'Jetpost writes it for the parts of the message' },
-  { names: 'cfbl-*', why: 'Jetpost writes it, to receive complaints' }
+  { names: 'cfbl-*', why: 'Jetpost writes it, to receive complaints' },
+  // They choose templates, times, streams, addresses to send from and tracking, for the relay's account as a whole.
+  {
+    names: 'x-smtpapi x-mc-* x-msys-api x-pm-* x-mailgun-* x-ses-* x-mailin-* x-sib-* x-mj-* x-mailjet-* x-mt-* ' +
+      'x-smtp2go-* x-xsmailingid x-xsmessageid x-postal-* x-mailersend-* x-elasticemail-* resend-*',
+    why: 'relays take it for a command'
+  },
+  // Of PowerMTA, and of Exchange within its own organization.
+  { names: 'x-virtual-mta x-ms-exchange-*', why: 'mail servers take it for a command' }
 ]
 
 /** Written here for mail whose recipients can unsubscribe, left to the sender for other mail. */

@@ -3,7 +3,8 @@ import { factType, Id, Sequence, Time, type FactOf } from '../define.ts'
 
 const erasure = {
   erasure: Id('era'),
-  /** SHA-256 of the folded address, hex: who knows the address can tell that it is meant. */
+  /** HMAC-SHA-256 of the account and the folded address under a key of JETPOST_SECRET, hex; of the first ones the plain
+   *  SHA-256 of the address. */
   hash: Type.String({ pattern: '^[0-9a-f]{64}$' })
 }
 

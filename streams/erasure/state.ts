@@ -4,7 +4,7 @@ import type { Deletes, ErasureCounts, ErasureFact } from './facts.ts'
 export interface ErasureState {
   id: string
   account: string
-  /** SHA-256 of the folded address, hex. */
+  /** Of the address, hex. */
   hash: string
   /** Id of the ask that led to it. */
   correlation: string

@@ -3,11 +3,11 @@ import { Refusal } from '../define.ts'
 import { SANDBOX_DOMAIN } from '../key/decide.ts'
 import type { StandingReason, SuppressionReason } from './facts.ts'
 
-/** A normalised address as suppressions compare it: in lower case, the local part too. RFC 5321 2.4 lets a host tell
- *  `Ada@` from `ada@`; no provider does, and a recipient who has unsubscribed must not get mail because a sender
- *  spells the name otherwise. */
+/** A normalised address as suppressions compare it: in lower case, the local part too, and in NFC. RFC 5321 2.4 lets a
+ *  host tell `Ada@` from `ada@`; no provider does, and a recipient who has unsubscribed must not get mail because a
+ *  sender spells the name otherwise. An accent may be written in two ways that look the same. Source: RFC 6532 3.1. */
 export function foldAddress (address: string): string {
-  return address.toLowerCase()
+  return address.toLowerCase().normalize('NFC')
 }
 
 /** Test addresses run the whole pipeline again and again: nothing that becomes of their mail stands against them. */

@@ -2,7 +2,9 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
 import { deadline } from '#src/base/errors.ts'
+import { createLog } from '#src/base/log.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
+import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { API_KEY } from '../support/app.ts'
 import { askFailing, failingServer, hook, mail } from '../support/failing-server.ts'
 
@@ -129,4 +131,68 @@ t.test('7 a PostgreSQL that says nothing makes a read wait 2 s and no longer', a
   t.equal(answer.statusCode, 503)
   t.equal(answer.json().code, 'projection_unavailable')
   t.ok(performance.now() - beginMs < 15_000)
+})
+
+const QUOTED = 'password authentication failed for user "secret_user" at db.internal'
+
+t.test('/readyz says which part is not ready, and the log says why, once', async t => {
+  const said = new Map<string, string>()
+  const warn = ({ part, reason }: { part: string, reason: string }) =>
+    said.set(part, `${said.get(part) ?? ''}${reason}`)
+  const log = { ...createLog('silent'), warn } as never
+  const checks = [
+    { name: 'postgres', check: async () => QUOTED },
+    { name: 'sender', check: () => null, details: () => ({ queued: 1 }) },
+    {
+      name: 'nats',
+      check: () => {
+        throw new Error(QUOTED)
+      }
+    }
+  ]
+  const http = failingServer({}, { checks, log })
+  const answer = await http.inject({ url: '/readyz' })
+  await http.inject({ url: '/readyz' })
+  await http.close()
+  t.equal(answer.statusCode, 503)
+  t.notMatch(answer.body, /password|secret_user|internal/)
+  t.match(answer.json(), {
+    status: 'not_ready',
+    parts: [{ name: 'postgres', ready: false, reason: String }, { name: 'sender', ready: true, queued: 1 }, {
+      name: 'nats',
+      ready: false
+    }]
+  })
+  t.strictSame(said, new Map([['postgres', QUOTED], ['nats', QUOTED]]))
+})
+
+t.test('what fails outside the API is a masked 500, also in /metrics', async t => {
+  const metrics = createMetrics()
+  metrics.registry.metrics = async () => {
+    throw new Error(QUOTED)
+  }
+  const http = failingServer({}, { metrics })
+  const answer = await http.inject({ url: '/metrics' })
+  await http.close()
+  t.equal(answer.statusCode, 500)
+  t.match(answer.json(), { code: 'internal', request_id: /^req_/ })
+  t.notMatch(answer.body, 'secret_user')
+})
+
+t.test('no answer of the API is cached; where clients come by https they are told to stay with it', async t => {
+  for (const publicUrl of ['http://localhost:8080', 'https://jetpost.example.com']) {
+    const http = failingServer({}, { publicUrl })
+    const headers = { authorization: `Bearer ${API_KEY}` }
+    const answers = await Promise.all([
+      http.inject({ url: '/api/webhooks', headers }),
+      http.inject({ url: '/api/webhooks' }),
+      http.inject({ url: '/api/nowhere', headers }),
+      http.inject({ url: '/healthz' })
+    ])
+    await http.close()
+    t.strictSame(answers.map(({ statusCode }) => statusCode), [200, 401, 404, 200])
+    for (const { headers } of answers.slice(0, 3)) t.equal(headers['cache-control'], 'no-store')
+    const hsts = publicUrl.startsWith('https:') ? 'max-age=31536000' : undefined
+    for (const { headers } of answers) t.equal(headers['strict-transport-security'], hsts)
+  }
 })

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -10,8 +10,12 @@ import { connect, StringCodec } from 'nats'
 import { Client } from 'pg'
 import t, { type Test } from 'tap'
 import { createLog } from '#src/base/log.ts'
-import { readServers } from '#src/embedded/kept.ts'
+import { openKept, readServers } from '#src/embedded/kept.ts'
 import { lockDataDir } from '#src/embedded/lock.ts'
+import { postgresAccount } from '#src/embedded/postgres-account.ts'
+import { findPostgres } from '#src/embedded/postgres-package.ts'
+import { asSuperuser } from '#src/embedded/postgres-role.ts'
+import { run } from '#src/embedded/run-command.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import type { Embedded, EmbeddedOptions } from '#src/embedded/start.ts'
 import { atExit } from '../support/at-exit.ts'
@@ -135,14 +139,16 @@ t.test('both servers start, answer to their random credentials alone, and are go
 t.test("the data folder is its owner's alone, and Postgres keeps what is durable", async t => {
   const folder = dataFolder(t)
   const { databaseUrl } = await start(t, folder, { nats: false })
-  t.equal(statSync(folder).mode & 0o777, 0o700)
+  t.equal(statSync(folder).mode & 0o767, 0o700, 'PostgreSQL may pass through it')
   t.equal(statSync(join(folder, 'credentials.json')).mode & 0o777, 0o600)
   const settings = await ask<{ name: string, setting: string }>(
     databaseUrl!,
     `select name, setting from pg_settings
-      where name in ('fsync', 'synchronous_commit', 'listen_addresses', 'unix_socket_directories') order by name`
+      where name in ('fsync', 'synchronous_commit', 'listen_addresses') order by name`
   )
-  t.strictSame(settings.map(row => row.setting), ['on', '127.0.0.1', 'on', ''])
+  t.strictSame(settings.map(row => row.setting), ['on', '127.0.0.1', 'on'])
+  const [, , , , socketFolder] = readFileSync(join(folder, 'postgres', 'postmaster.pid'), 'utf8').split('\n')
+  t.equal(socketFolder, '')
   t.strictSame(
     await ask(
       databaseUrl!,
@@ -150,6 +156,79 @@ t.test("the data folder is its owner's alone, and Postgres keeps what is durable
     ),
     [{ datlocprovider: 'b', datlocale: 'C.UTF-8', encoding: 6 }]
   )
+})
+
+const POWERS = 'select rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls, ' +
+  '(select datdba = pg_roles.oid from pg_database where datname = current_database()) as owner ' +
+  'from pg_roles where rolname = current_user'
+const NO_POWERS = [{
+  rolsuper: false,
+  rolcreatedb: false,
+  rolcreaterole: false,
+  rolreplication: false,
+  rolbypassrls: false,
+  owner: true
+}]
+
+t.test('Jetpost is no superuser of PostgreSQL, and neither server knows its environment', async t => {
+  process.env.JETPOST_TEST_SECRET = 'not-for-servers-7c1f'
+  t.teardown(() => delete process.env.JETPOST_TEST_SECRET)
+  const folder = dataFolder(t)
+  const { databaseUrl } = await start(t, folder)
+  t.strictSame(await ask(databaseUrl!, POWERS), NO_POWERS)
+  for (const statement of ["select pg_read_file('/etc/shadow')", "copy (select 1) to program 'true'"]) {
+    await t.rejects(ask(databaseUrl!, statement), /permission denied/)
+  }
+  await t.rejects(ask(databaseUrl!.replace('//jetpost:', '//postgres:'), 'select 1'), /password authentication failed/)
+  await ask(databaseUrl!, 'create extension pg_trgm schema public')
+  if (process.platform !== 'linux') return
+  const pids = [join('nats', 'nats-server.pid'), join('postgres', 'postmaster.pid')].map(name =>
+    Number.parseInt(readFileSync(join(folder, name), 'utf8'), 10)
+  )
+  for (const pid of pids) {
+    const names = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').map(line => line.split('=')[0]!)
+    t.ok(names.includes('PATH'))
+    t.strictSame(names.filter(name => /^(JETPOST|TAP|npm)_/.test(name)), [])
+  }
+  if (process.getuid!() !== 0) return
+  const { postgres } = findPostgres(folder)
+  const reach = ['test', '-x', postgres, '-a', '-w', '/dev/null']
+  const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups', ...reach]
+  const { code } = await run('setpriv', nobody, { timeoutMs: STATE_MS })
+  const status = readFileSync(`/proc/${pids[1]}/status`, 'utf8')
+  t.notMatch(status, /^Uid:\t0\t/m, 'nor is PostgreSQL root')
+  t.match(status, code === 0 ? /^CapEff:\t0{16}$/m : /^CapEff:\t0{15}2$/m, 'with nothing of it where it can be')
+})
+
+t.test('in a folder in which Jetpost was the superuser it is none any more, and owns what it had', async t => {
+  const folder = dataFolder(t)
+  const { password } = openKept(folder).postgres
+  const programs = findPostgres(folder)
+  const postgres = join(folder, 'postgres')
+  const account = await postgresAccount(postgres, programs)
+  mkdirSync(postgres, { mode: 0o700 })
+  writeFileSync(join(folder, 'password'), password, { mode: 0o600 })
+  for (const path of [postgres, join(folder, 'password')]) account.own(path)
+  const options = ['-D', postgres, '--username=jetpost', `--pwfile=${join(folder, 'password')}`, '--auth=scram-sha-256']
+  const made = await run(...account.wrap(programs.initdb, options), { timeoutMs: STATE_MS, env: programs.env })
+  t.equal(made.code, 0, made.output)
+  const superuser = { folder: postgres, programs, account }
+  await asSuperuser(superuser, 'postgres', ['create database jetpost'])
+  await asSuperuser(superuser, 'jetpost', [
+    'create extension pg_trgm schema public',
+    'create schema jetpost_some_1',
+    "create table jetpost_some_1.kept as select 'by the superuser' as text"
+  ])
+
+  for (const look of ['first', 'second']) {
+    const { databaseUrl, stop } = await start(t, folder, { nats: false })
+    t.strictSame(await ask(databaseUrl!, POWERS), NO_POWERS, look)
+    t.strictSame(await ask(databaseUrl!, 'select text from jetpost_some_1.kept'), [{ text: 'by the superuser' }])
+    await ask(databaseUrl!, 'alter table jetpost_some_1.kept add column more text')
+    await ask(databaseUrl!, 'create table jetpost_some_1.other ()')
+    await ask(databaseUrl!, 'drop table jetpost_some_1.other; alter table jetpost_some_1.kept drop column more')
+    await stop()
+  }
 })
 
 t.test('data, ports and credentials survive a stop and a start', async t => {

@@ -3,6 +3,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { pastOf } from '#streams/email/erase.ts'
 import { askedInLog, factsOf } from '#src/actions/email-past.ts'
 import { createLog } from '#src/base/log.ts'
+import { sha256Hex } from '#src/base/secret.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { join } from 'node:path'
@@ -62,6 +63,34 @@ t.test('a person is forgotten, and nobody else', async t => {
     return (await app.request('POST', '/api/emails', { body, headers })).body.id
   }
 
+  const template = (await app.request('POST', '/api/templates', {
+    body: {
+      name: 'For one',
+      subject: 'For {{who}}',
+      html: '<p>{{who}}</p>',
+      variables: [{ name: 'who', type: 'string' }]
+    }
+  })).body.id
+  const marked = await send({
+    to: ADA,
+    subject: undefined,
+    html: undefined,
+    template_id: template,
+    variables: { who: ADA },
+    tags: ['kept', ADA, `customer-${ADA.toLowerCase()}`]
+  })
+  await app.settled(marked, 'delivered')
+  const named = await send({
+    to: [ADA, BOB],
+    from: `For ${ADA} <hello@sandbox.jetpost.test>`,
+    reply_to: ADA,
+    subject: `For ${ADA}`,
+    html: '<p>For both</p>',
+    tags: [ADA.toUpperCase()],
+    metadata: { [ADA]: 1, who: ADA },
+    headers: { 'X-For': `<https://shop.example/?who=${encodeURIComponent(ADA)}>` },
+    scheduled_at: new Date(Date.now() + 3_600_000).toISOString()
+  })
   const alone = await send({ to: `Ada Lovelace <${ADA}>`, metadata: { customer: ADA } })
   await app.settled(alone, 'delivered')
   const page = (await app.caught(ADA)).html!
@@ -104,7 +133,7 @@ t.test('a person is forgotten, and nobody else', async t => {
   const ids = [alone, shared, bigger, held, soon, refused, umlauts]
   const before = new Map(await Promise.all(ids.map(async id => [id, await read(app, id)] as const)))
   const stats = async () => (await app.request('GET', '/api/stats')).body.totals
-  const all = 10
+  const all = 13
   await until(async () => (await stats()).accepted === all, 10_000)
   const { delivered: _delivered, delivery_rate: _rate, bounce_rate: _bounces, ...counted } = await stats()
   const words = [ADA, ZOE, CONTENT, FILE]
@@ -116,7 +145,7 @@ t.test('a person is forgotten, and nobody else', async t => {
   t.equal((await erase(app, ADA)).id, asked.id, 'asked twice, it is one')
   const ada = await receipt(app, asked.id)
   const zoe = await receipt(app, (await erase(app, ZOE)).id)
-  t.match(ada.counts, { emails: 6, recipients: 6, canceled: 2, suppressions: 1, inbound: 1 })
+  t.match(ada.counts, { emails: 8, recipients: 8, canceled: 3, suppressions: 1, inbound: 1 })
   t.match(zoe.counts, { emails: 1, recipients: 1, canceled: 0, suppressions: 0, inbound: 0 })
   t.comment(JSON.stringify(ada))
 
@@ -126,6 +155,21 @@ t.test('a person is forgotten, and nobody else', async t => {
 
   t.test('nor in any table, nor in what is known about the tables', async t => {
     t.same(await tablesWith(pool, words), [])
+  })
+
+  t.test('of what else the sender said the address is taken out', async t => {
+    const gone = 'erased@erased.invalid'
+    t.match(await read(app, marked), { subject: '', tags: ['kept', gone, `customer-${gone}`] })
+    t.match(await read(app, named), {
+      subject: `For ${gone}`,
+      from: `"For ${gone}" <hello@sandbox.jetpost.test>`,
+      reply_to: [],
+      tags: [gone],
+      metadata: { who: gone, [gone]: 1 }
+    })
+    t.match(ada.looked_through[0], /tags and metadata/)
+    t.not(ada.address_hash, sha256Hex(ADA.toLowerCase()), 'nobody can guess whom the receipt is for')
+    t.match(ada.address_hash, /^[0-9a-f]{64}$/)
   })
 
   t.test('what can be counted is as it was', async t => {
@@ -140,7 +184,7 @@ t.test('a person is forgotten, and nobody else', async t => {
       timeline: [{}, {}, {}, {}, {}, { type: 'email.erased' }]
     })
     t.match(await read(app, shared), { subject: 'For all', cc: [CAROL], to: ['erased@erased.invalid', `Bob <${BOB}>`] })
-    const canceled = 2
+    const canceled = 3
     t.match(await stats(), { ...counted, canceled: counted.canceled + canceled })
     t.equal((await app.request('GET', `/api/emails/${alone}/content`)).status, 404)
     t.match((await app.request('GET', `/api/emails/${shared}/content`)).body, { html: '<p>For all</p>' })
@@ -176,9 +220,11 @@ t.test('a person is forgotten, and nobody else', async t => {
     t.match(again.body, { id: refused, suppressed: ['erased@erased.invalid'] }, 'and its Idempotency-Key stays taken')
   })
 
-  t.test('a click on an old mail of it counts no more', async t => {
+  t.test('a click on an old mail of it leads nowhere, and counts no more', async t => {
     const path = new URL(/href="([^"]+\/c\/[^"]+)"/.exec(page)![1]!).pathname
-    t.equal((await fetch(app.url + path, { redirect: 'manual' })).status, 302)
+    const answer = await fetch(app.url + path, { redirect: 'manual' })
+    t.equal(answer.status, 410)
+    t.match(await answer.text(), 'This mail is no longer on record')
     t.same(countable(await read(app, alone)), countable(before.get(alone)))
   })
 
@@ -196,7 +242,7 @@ t.test('a person is forgotten, and nobody else', async t => {
     }
     const facts: AnyFact[] = (await readFacts(bus, 'EMAILS', 'email.>', 'leader')).map(({ fact }) => fact)
     const erased = facts.filter(fact => fact.type === 'email.erased')
-    t.same(erased.filter(({ data: { past } }) => past.length > 0).length, 7)
+    t.same(erased.filter(({ data: { past } }) => past.length > 0).length, 9)
     for (const fact of erased) t.ok(pastOf(fact).every(({ fact: { data } }) => data.to === 'erased@erased.invalid'))
   })
 

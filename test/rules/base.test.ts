@@ -173,6 +173,16 @@ t.test('what is sealed opens with the same secret and context only', async t => 
   t.throws(() => vault.open(sealed.slice(0, -2), 'wh_1'))
 })
 
+t.test('a seal with a shorter tag is none', async t => {
+  const vault = createVault('a'.repeat(32))
+  const [version, nonce, tag] = vault.seal('', 'wh_1').split('.')
+  const short = (bytes: number) => Buffer.from(tag!, 'base64url').subarray(0, bytes).toString('base64url')
+  t.equal(vault.open(`${version}.${nonce}.${short(16)}`, 'wh_1'), '')
+  for (const bytes of [0, 4, 8, 12, 15]) {
+    t.throws(() => vault.open(`${version}.${nonce}.${short(bytes)}`, 'wh_1'), `${bytes} bytes`)
+  }
+})
+
 t.test('what is derived follows from text, context and secret, and is told by none of them alone', async t => {
   const derive = (text: string, context: string, secret = 'a'.repeat(32)) => createVault(secret).derive(text, context)
   t.match(derive('x', 'session'), /^[A-Za-z0-9_-]{43}$/)

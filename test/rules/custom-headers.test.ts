@@ -58,13 +58,32 @@ t.test('headers that Jetpost writes, or that change routing or MIME, are refused
     'Content-ID',
     'Content-Anything',
     'CFBL-Address',
-    'CFBL-Feedback-ID'
+    'CFBL-Feedback-ID',
+    'X-SMTPAPI',
+    'X-MC-SendAt',
+    'X-MSYS-API',
+    'X-PM-Message-Stream',
+    'X-Mailgun-Recipient-Variables',
+    'X-SES-Configuration-Set',
+    'X-Mailin-Custom',
+    'X-SIB-API',
+    'X-MJ-TemplateID',
+    'X-Mailjet-Campaign',
+    'X-MT-Category',
+    'X-SMTP2GO-Tag',
+    'X-xsMailingId',
+    'X-Postal-Tag',
+    'X-MailerSend-Tags',
+    'X-ElasticEmail-Settings',
+    'Resend-Idempotency-Key',
+    'X-Virtual-MTA',
+    'X-MS-Exchange-Organization-SCL'
   ]
   for (const name of reserved) {
     for (const spelt of [name, name.toLowerCase(), name.toUpperCase()]) t.equal(codeOf(spelt), 'reserved_header', spelt)
   }
   t.match(headerFault({ name: 'Sender', value: 'x' }, UNSUBSCRIBE)?.message, /^headers\.Sender must not be set: .+\.$/)
-  for (const name of ['X-From', 'From-X', 'Contents', 'Sender-ID', 'Archived-At', 'Dates']) {
+  for (const name of ['X-From', 'From-X', 'Contents', 'Sender-ID', 'Archived-At', 'Dates', 'X-Mailer', 'X-MCS']) {
     t.equal(codeOf(name), null, name)
   }
 })

@@ -6,9 +6,12 @@ import { evolveErasure, NOTHING_ERASED, type ErasureState } from '#streams/erasu
 import type { ErasureFact } from '#streams/erasure/facts.ts'
 import { isErased, pastOf, redact, requestWithout } from '#streams/email/erase.ts'
 import { ERASED, parseAddress } from '#streams/address.ts'
+import { foldAddress } from '#streams/suppression/decide.ts'
+import { cleanerOf } from '#src/actions/erasure-find.ts'
 import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient } from '#streams/email/state.ts'
 import {
+  asIs,
   attempted,
   bounced,
   canceled,
@@ -71,7 +74,7 @@ t.test('the placeholder is an address of nobody', async t => {
 
 t.test('what is left of a fact fits its schema, names nobody, and still tells what is counted', async t => {
   for (const fact of ALL) {
-    const left = redact(fact)
+    const left = redact(fact, asIs)
     t.same(checkFact(left), left, fact.type)
     const text = JSON.stringify(left)
     t.notOk([WHO, SECRET].some(word => text.includes(word)), `${fact.type}: ${text}`)
@@ -84,12 +87,12 @@ t.test('what is left of a fact fits its schema, names nobody, and still tells wh
         fact.type
       )
     }
-    t.same(redact(left), left, 'redacted twice, the same')
+    t.same(redact(left, asIs), left, 'redacted twice, the same')
   }
 })
 
 t.test('codes, classes and stages stay; only a Feedback-Type that is one does', async t => {
-  t.match(redact(ALL[2]! as RecipientFact).data, {
+  t.match(redact(ALL[2]! as RecipientFact, asIs).data, {
     reply: { code: 450, enhanced: '4.7.1', text: '' },
     class: 'greylisted',
     stage: 'rcpt',
@@ -98,15 +101,15 @@ t.test('codes, classes and stages stay; only a Feedback-Type that is one does', 
     tls: { version: 'TLSv1.3' },
     first: true
   })
-  t.match(redact(complained({ email, feedback: 'abuse' })).data, { feedback: 'abuse', report: 'in_1' })
-  t.match(redact(complained({ email, feedback: 'from ada' })).data, { feedback: 'other' })
+  t.match(redact(complained({ email, feedback: 'abuse' }), asIs).data, { feedback: 'abuse', report: 'in_1' })
+  t.match(redact(complained({ email, feedback: 'from ada' }), asIs).data, { feedback: 'other' })
 })
 
 function erasedAfter (facts: Array<RecipientFact | EngagementFact>): EmailErased {
   const past = recorded(facts, 7).map(({ fact, seq }) => ({
     seq,
     storedAt: timeAt(seq),
-    fact: redact(fact as RecipientFact) as unknown
+    fact: redact(fact as RecipientFact, asIs) as unknown
   }))
   const data = { email, n: 0, request: 1, to: ERASED, sequence: facts.length + 1, erasure: 'era_1', past }
   return {
@@ -123,13 +126,13 @@ function erasedAfter (facts: Array<RecipientFact | EngagementFact>): EmailErased
 
 t.test('the past is read as it was, each fact in its place', async t => {
   const read = pastOf(decodeFact(encodeFact(erasedAfter(ALL))) as EmailErased)
-  t.same(read.map(({ fact }) => fact), ALL.map(fact => redact(fact)))
+  t.same(read.map(({ fact }) => fact), ALL.map(fact => redact(fact, asIs)))
   t.match(read[0], { seq: 7, storedAt: timeAt(7), subject: /^email\.\d+\.acc_test\.em_one\.0$/ })
   t.match(read.at(-1), { seq: 7 + ALL.length - 1, subject: /\.em_one\.0\.engagement$/ })
 })
 
 t.test('the past of an older version is read as one of the present', async t => {
-  const old = { ...redact(canceled({ email })), version: 1 } as Fact
+  const old = { ...redact(canceled({ email }), asIs), version: 1 } as Fact
   const { from: _from, tags: _tags, ...data } = old.data as Record<string, unknown>
   const fact = erasedAfter([])
   fact.data.past.push({ seq: 3, storedAt: timeAt(1), fact: { ...old, data } })
@@ -166,13 +169,13 @@ const TWO = requested({
 })
 
 t.test("a request without one of two is the other's", async t => {
-  const left = requestWithout(TWO.data, [0])
+  const left = requestWithout(TWO.data, [0], asIs)
   t.same(left, { ...TWO.data, recipients: [{ address: ERASED, name: null, kind: 'to' }, TWO.data.recipients[1]] })
   t.same(checkFact({ ...TWO, data: left }).data, left)
 })
 
 t.test('a request without anybody says nothing any more', async t => {
-  const left = requestWithout(requestWithout(TWO.data, [1]), [0])
+  const left = requestWithout(requestWithout(TWO.data, [1], asIs), [0], asIs)
   t.match(left, {
     subject: '',
     headers: [],
@@ -186,7 +189,7 @@ t.test('a request without anybody says nothing any more', async t => {
   t.notOk(JSON.stringify(left).includes(SECRET))
   const { content: _content, ...asked } = TWO.data
   t.notOk(
-    'content' in requestWithout({ ...asked, request: 1, requestedAt: TWO.time }, [0, 1]),
+    'content' in requestWithout({ ...asked, request: 1, requestedAt: TWO.time }, [0, 1], asIs),
     'nor does a record get what it never had'
   )
 })
@@ -250,4 +253,48 @@ t.test('an erasure adds up what its steps have done, also when its first fact is
   })
   t.match(fold(steps), { id: 'era_1', address: null, requestedAt: timeAt(1), counts: { recipients: 2, messages: 3 } })
   t.same([...fold(steps).announced.get('EMAILS')!], [1, 2, 3])
+})
+
+t.test('of what stays, the address is taken out wherever the sender wrote it', async t => {
+  const clean = cleanerOf(WHO)
+  const texts: Array<[string, string]> = [
+    [WHO, ERASED],
+    ['for ADA@Example.NET!', `for ${ERASED}!`],
+    ['customer-ada@example.net', `customer-${ERASED}`],
+    ['?to=ada%40example.net&x=1', `?to=${ERASED}&x=1`],
+    ['xada@example.net', 'xada@example.net'],
+    ['ada@example.network', 'ada@example.network'],
+    ['Nothing Here', 'Nothing Here']
+  ]
+  for (const [text, left] of texts) t.equal(clean(text), left)
+  const zoe = cleanerOf(foldAddress(parseAddress('Zo\u00eb@gr\u00f6\u00dfe.example')!))
+  for (
+    const text of [
+      'Zo\u00eb@gr\u00f6\u00dfe.example',
+      'ZOE\u0308@GR\u00d6\u00dfE.example',
+      'zo\u00eb@xn--gre-6ka8i.example'
+    ]
+  ) {
+    t.equal(zoe(`to ${text}.`), `to ${ERASED}.`, text)
+  }
+  const data = {
+    ...TWO.data,
+    from: { address: 'news@example.com', name: `For ${WHO}` },
+    recipients: [TWO.data.recipients[0]!, { address: 'bob@example.net', name: `with ${WHO}`, kind: 'cc' as const }],
+    replyTo: [{ address: WHO, name: null }, { address: 'help@example.com', name: WHO }],
+    subject: `Hello ${WHO}`,
+    headers: [{ name: 'X-For', value: WHO }],
+    metadata: { [WHO]: true, who: WHO, n: 1 },
+    tags: ['welcome', `customer-${WHO}`],
+    attachments: [{ ...TWO.data.attachments[0]!, filename: `${WHO}.pdf` }]
+  }
+  const left = requestWithout(data, [0], clean)
+  t.notMatch(JSON.stringify(left), WHO)
+  t.match(left, { subject: `Hello ${ERASED}`, metadata: { n: 1 }, replyTo: [{ address: 'help@example.com' }] })
+  t.same(checkFact({ ...TWO, data: left }).data, left)
+  t.same(requestWithout(data, [0, 1], clean).tags, ['welcome', `customer-${ERASED}`])
+  const told = JSON.stringify({ data: { from: 'news@example.com', tags: [WHO] } })
+  for (const fact of [delivered({ email, event: told }), suppressed({ email, tags: [WHO] })]) {
+    t.notOk(JSON.stringify(redact(fact, clean)).includes(WHO), fact.type)
+  }
 })

@@ -37,6 +37,19 @@ t.test('addresses that differ in the case of letters alone are one, in the local
   )
 })
 
+t.test('an address is one however its accents are written', async t => {
+  const [composed, decomposed] = ['Ren\u00e9e@example.com', 'Rene\u0301e@example.com'] as const
+  t.equal(parseAddress(decomposed), decomposed, 'what is given is kept')
+  t.equal(foldAddress(parseAddress(composed)!), foldAddress(parseAddress(decomposed)!))
+  for (let point = 0x80; point < 0x30000; point++) {
+    const text = String.fromCodePoint(point)
+    if (!text.isWellFormed()) continue
+    const folded = foldAddress(text)
+    const others = [text.normalize('NFC'), text.normalize('NFD'), text.toLowerCase(), folded].map(foldAddress)
+    if (others.some(other => other !== folded)) t.fail(`U+${point.toString(16)}`)
+  }
+})
+
 t.test('an address is normalised before it is suppressed', async t => {
   t.equal(suppressible('Ada@Bücher.example'), 'Ada@xn--bcher-kva.example')
   for (const text of ['', 'ada', 'Ada <ada@example.com>', 'a b@example.com', ' ada@example.com']) {

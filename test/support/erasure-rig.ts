@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { projections } from '#projections/list.ts'
 import { createLog } from '#src/base/log.ts'
+import { ROLE } from '#src/embedded/postgres-role.ts'
 import { startEmbedded, type Embedded } from '#src/embedded/start.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
@@ -12,12 +13,24 @@ import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { openBus } from './bus.ts'
 import type { TestApp } from './app.ts'
+import { CREATES_DATABASES, makePostgres } from './superuser.ts'
 import { until } from './wait.ts'
 
 const COMPLETED_MS = 120_000
 
+/** To make PostgreSQL write everything again. */
+const POWERS = [
+  CREATES_DATABASES,
+  `grant pg_checkpoint to ${ROLE}`,
+  `grant alter system on parameter min_wal_size, max_wal_size to ${ROLE}`,
+  `grant execute on function pg_reload_conf() to ${ROLE}`,
+  `grant maintain on pg_catalog.pg_statistic to ${ROLE}`
+]
+
 /** NATS and PostgreSQL of the test's own, with the folder they keep it all in. */
-export async function servers (t: Test, folder = newFolder(t)): Promise<Embedded & { folder: string }> {
+export async function servers (t: Test, known?: string): Promise<Embedded & { folder: string }> {
+  const folder = known ?? newFolder(t)
+  if (known === undefined) await makePostgres(folder, POWERS, () => {})
   const natsBin = process.env.JETPOST_NATS_BIN ?? null
   const embedded = await startEmbedded({
     dataDir: folder,

@@ -3,7 +3,7 @@ import type { Services } from '#src/actions/services.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import { createVault, sha256Hex } from '#src/base/secret.ts'
-import { buildHttp } from '#src/http.ts'
+import { buildHttp, type HttpOptions } from '#src/http.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { API_KEY, FROM } from './app.ts'
@@ -46,7 +46,8 @@ export interface BackendFailure {
 /** The HTTP side alone: what is behind it fails on command, as no real server does. */
 export function failingServer (
   { catchUp = true, reached = catchUp, put = async () => {}, append = async () => [7], caughtUp = async () => false }:
-    BackendFailure
+    BackendFailure,
+  options: Partial<HttpOptions> = {}
 ) {
   const now = emptyDirectory()
   now.keysByHash.set(key.hash, key)
@@ -72,7 +73,8 @@ export function failingServer (
     metrics: createMetrics(),
     publicUrl: 'http://localhost:8080',
     trustProxy: [],
-    log: createLog('silent')
+    log: createLog('silent'),
+    ...options
   })
 }
 

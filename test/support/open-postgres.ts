@@ -7,6 +7,7 @@ import { createPool } from '#src/postgres/pool.ts'
 import { makeEmpty } from './empty-projection.ts'
 import { TEMPLATE, databaseUrl } from './handover.ts'
 import type { Opening } from './opening.ts'
+import { CREATES_DATABASES, makePostgres } from './superuser.ts'
 
 const CREATE_TIMEOUT_MS = 30_000
 
@@ -15,8 +16,10 @@ const CREATE_TIMEOUT_MS = 30_000
 export async function openPostgres (
   { folder, say, signal }: Opening
 ): Promise<{ adminUrl: string, stop(): Promise<void> }> {
+  const dataDir = join(folder, 'postgres')
+  await makePostgres(dataDir, [CREATES_DATABASES], say)
   const servers = await startEmbedded({
-    dataDir: join(folder, 'postgres'),
+    dataDir,
     nats: false,
     postgres: true,
     natsBin: null,

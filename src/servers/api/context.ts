@@ -31,6 +31,7 @@ import {
   forbidden,
   helpLink,
   HttpProblem,
+  internal,
   invalid,
   malformedJson,
   malformedUrl,
@@ -144,6 +145,10 @@ export function apiContext (app: Api, { services, counters, internalKeys, public
   // of each start. Ours have no more in them.
   app.setSerializerCompiler(() => data => JSON.stringify(data))
   parseJsonStrictly(app)
+  app.addHook('onRequest', async (_request, reply) => {
+    // Answers may show a key, a signing secret or somebody's mail, on whatever way they go.
+    reply.header('cache-control', 'no-store')
+  })
   app.addHook('onRequest', authenticate(createAuthenticator(services.directory, clock), internalKeys, limiter))
   const budget = new BodyBudget()
   app.addHook('preParsing', async (request, reply) => {
@@ -283,7 +288,7 @@ function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProb
   const problem = asProblem(error, request.routeOptions)
   if (problem !== null) return problem
   log.error({ requestId: request.id, err: error }, 'request failed; answering 500')
-  return new HttpProblem(500, { error: 'Internal server error', code: 'internal', request_id: request.id })
+  return internal(request.id)
 }
 
 /** What somebody should do who cannot know whether a request was accepted. */

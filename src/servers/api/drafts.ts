@@ -5,6 +5,7 @@ import { scheduleFault } from '#streams/email/decide.ts'
 import { RECIPIENTS_MAX } from '#streams/email/facts.ts'
 import { headerFaults } from '#streams/email/headers.ts'
 import { isPlain, jsonFault, MUST_BE_PLAIN } from '#streams/json.ts'
+import { foldAddress } from '#streams/suppression/decide.ts'
 import type { EmailDraft } from '#src/actions/email.ts'
 import { parseTime } from '#src/base/clock.ts'
 import { alternativeFaults, ALTERNATIVES_MAX, readAlternative } from '#src/content/alternatives.ts'
@@ -215,7 +216,7 @@ function readRecipients (body: SendRequest, faults: FaultList): EmailDraft['reci
   const recipients = new Map<string, EmailDraft['recipients'][number]>()
   for (const kind of KINDS) {
     for (const mailbox of readMailboxes(kind, body[kind], RECIPIENTS_MAX, faults)) {
-      const folded = mailbox.address.toLowerCase()
+      const folded = foldAddress(mailbox.address)
       if (!recipients.has(folded)) recipients.set(folded, { ...mailbox, kind })
     }
   }

@@ -13,8 +13,7 @@ import {
 import { parseAddress } from '#streams/address.ts'
 import { mailAddress } from '#streams/suppression/decide.ts'
 import type { Services } from '#src/actions/services.ts'
-import { requestErasure } from '#src/actions/erasure.ts'
-import { suppressionHash } from '#src/actions/suppression-store.ts'
+import { erasureHash, requestErasure } from '#src/actions/erasure.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { notFound } from './errors.ts'
@@ -54,7 +53,7 @@ function createRoute (app: Api, services: Services, reads: Reads, kept: Retentio
     refuseFaults(request, textFaults(request, 'address', mailAddress))
     const { account } = request.key!
     const { address } = request.body
-    const hash = suppressionHash(parseAddress(address)!)
+    const hash = erasureHash(services.vault, account, parseAddress(address)!)
     const pending = await answerFrom(reads, erasures, pendingErasure({ account, hash, kept }))
     const receipt = pending ?? receiptOf(granted(await requestErasure(services, askerOf(request), address)), kept)
     void reply.code(202).header('location', `/api/erasures/${receipt.id}`)

@@ -109,6 +109,9 @@ const refused = (status: number, code: string, sentence: string, headers: Record
 
 export const notFound = () => new HttpProblem(404, { error: 'Not found' })
 export const gone = () => new HttpProblem(404, { error: 'Not found', code: 'content_expired' })
+/** What we did not foresee: the log has it, under the request's id. */
+export const internal = (requestId: string) =>
+  new HttpProblem(500, { error: 'Internal server error', code: 'internal', request_id: requestId })
 export const methodNotAllowed = (allow: string[]) =>
   refused(405, 'method_not_allowed', `The method must be ${oneOf(allow)}.`, { allow: allow.join(', ') })
 export const conflict = (code: string, message: string, more: Record<string, unknown> = {}) =>

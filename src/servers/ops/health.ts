@@ -1,15 +1,29 @@
 import type { FastifyInstance } from 'fastify'
+import { asError } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
 import type { HealthCheck } from '#src/base/role.ts'
 
-/** `/healthz`: the process runs. `/readyz`: it serves, or which part does not and why. Public: nothing here belongs to
- *  an account. */
-export function healthRoutes (app: FastifyInstance, checks: HealthCheck[]): void {
+/** A reason may quote NATS or PostgreSQL, with names of hosts and users. */
+const REASON = 'not ready: the log and the Operations page say why'
+
+/** `/healthz`: the process runs. `/readyz`: it serves, or which part does not; why stands in the log. Public: nothing
+ *  here belongs to an account, or comes from another server. */
+export function healthRoutes (app: FastifyInstance, checks: HealthCheck[], log: Log): void {
+  const told = new Map<string, string | null>()
+
+  /** Once for each reason: anybody may ask at any rate. */
+  function tell (part: string, reason: string | null): void {
+    if (reason !== null && reason !== told.get(part)) log.warn({ part, reason }, 'not ready')
+    told.set(part, reason)
+  }
+
   app.get('/healthz', async () => ({ status: 'ok' }))
 
   app.get('/readyz', async (_request, reply) => {
-    const reports = await Promise.all(checks.map(async part => {
-      const reason = await Promise.resolve(part.check()).catch((error: Error) => error.message)
-      return { name: part.name, ready: reason === null, ...(reason === null ? {} : { reason }), ...part.details?.() }
+    const reports = await Promise.all(checks.map(async ({ name, check, details }) => {
+      const reason = await Promise.resolve().then(check).catch((error: unknown) => asError(error).message)
+      tell(name, reason)
+      return { name, ready: reason === null, ...(reason === null ? {} : { reason: REASON }), ...details?.() }
     }))
     const ready = reports.every(report => report.ready)
     return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not_ready', parts: reports })

@@ -1,13 +1,12 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { Registry } from 'prom-client'
 import { domainOf } from '#streams/address.ts'
-import { isErased } from '#streams/email/erase.ts'
 import { type RecipientRef, recipientRefOf } from '#src/actions/recipient.ts'
 import type { Services } from '#src/actions/services.ts'
 import { unsubscribe } from '#src/actions/unsubscribe.ts'
 import type { Log } from '#src/base/log.ts'
 import { donePage, errorPage, FORM_FIELD, formPage, type Parties, unavailablePage } from './pages.ts'
-import { clickRoute, openRoute, openVisits, tokenOf, type TokenPath } from './visits.ts'
+import { clickRoute, isForgotten, openRoute, openVisits, tokenOf, type TokenPath } from './visits.ts'
 
 export interface TrackingOptions {
   services: Services
@@ -106,8 +105,7 @@ async function findRecipient (
   const pointer = tokens.read('unsubscribe', tokenOf(request))
   if (pointer === null) return 404
   const ref = await recipientRefOf(factLog, pointer)
-  // The recipient was erased: their address is unknown.
-  return ref === null || isErased(ref.request.fact.data.recipients[ref.n]!.address) ? 410 : ref
+  return ref === null || isForgotten(ref) ? 410 : ref
 }
 
 function isOurForm (body: Buffer | undefined): boolean {

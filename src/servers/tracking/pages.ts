@@ -35,8 +35,7 @@ const ERRORS: Record<number, { title: string, text: string }> = {
   405: { title: 'This link only opens in a browser', text: 'It does not support this kind of request.' },
   410: {
     title: 'This mail is no longer on record',
-    text:
-      'It was sent too long ago for us to know its recipient. Please use the link in a newer mail from the same sender.'
+    text: 'We no longer know to whom it was sent. Please use the link in a newer mail from the same sender.'
   },
   413: { title: 'The request is too large', text: 'This page accepts only a short form.' }
 }

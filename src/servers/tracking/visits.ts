@@ -3,7 +3,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { isbot } from 'isbot'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Engagement } from '#streams/email/engagements.ts'
-import { recipientRefOf, recordEngagement } from '#src/actions/recipient.ts'
+import { isErased } from '#streams/email/erase.ts'
+import { recipientRefOf, recordEngagement, type RecipientRef } from '#src/actions/recipient.ts'
 import { occasionNow } from '#src/actions/fact-log.ts'
 import type { Services } from '#src/actions/services.ts'
 import { deadline } from '#src/base/errors.ts'
@@ -90,11 +91,16 @@ export function openRoute (app: FastifyInstance, services: Services, visits: Vis
   })
 }
 
+/** The recipient was erased: their address is unknown. */
+export function isForgotten ({ request, n }: RecipientRef): boolean {
+  return isErased(request.fact.data.recipients[n]!.address)
+}
+
 /** Records opens and clicks in the log. */
 export interface Visits {
   /** Resolves once it is durable, or after a second: the reader of a mail does not wait for our log. It is then
-   *  recorded later, with the present time. */
-  record(pointer: Pointer, engagement: Engagement): Promise<void>
+   *  recorded later, with the present time. `erased` = the recipient is known to be: nothing more is recorded. */
+  record(pointer: Pointer, engagement: Engagement): Promise<{ erased: boolean }>
   /** Waits for the records under way, 3 s at most. */
   stop(): Promise<void>
 }
@@ -131,14 +137,17 @@ export function openVisits ({ services, registry, log }: VisitsOptions): Visits 
     }
   })
 
-  async function record (pointer: Pointer, engagement: Engagement): Promise<void> {
+  async function record (pointer: Pointer, engagement: Engagement): Promise<{ erased: boolean }> {
     const { factLog } = services
     const occasion = occasionNow(factLog)
+    let erased = false
     const stored = backlog.add(`${pointer.email}.${pointer.n}`, async () => {
       const ref = await recipientRefOf(factLog, pointer)
-      if (ref !== null) await recordEngagement(factLog, ref, engagement, occasion)
+      erased = ref !== null && isForgotten(ref)
+      if (ref !== null && !erased) await recordEngagement(factLog, ref, engagement, occasion)
     })
     await deadline(stored, ANSWER_MS, 'not recorded in time').catch(() => {})
+    return { erased }
   }
 
   return { record, stop: () => backlog.stop(STOP_MS) }
@@ -173,8 +182,8 @@ export function tokenOf (request: FastifyRequest<TokenPath>): string {
   return /^[0-9a-z]*/i.exec(request.params['*'])![0]
 }
 
-/** GET /c/<token>. The target URL is in the token alone, under our MAC: nobody else can make us redirect anywhere. HEAD
- *  is answered and not counted. */
+/** GET /c/<token>. The target URL is in the token alone, under our MAC: nobody else can make us redirect anywhere. 410
+ *  once the recipient is erased, as far as our log says so in time. HEAD is answered and not counted. */
 export function clickRoute (app: FastifyInstance, services: Services, visits: Visits): void {
   app.get<TokenPath>('/c/*', async (request, reply) => {
     const link = services.tokens.readClick(request.params['*'])
@@ -182,7 +191,8 @@ export function clickRoute (app: FastifyInstance, services: Services, visits: Vi
     if (link === null || target === null) return await errorPage(reply, 404)
     const { pointer, url } = link
     if (request.method !== 'HEAD') {
-      await visits.record(pointer, { type: 'email.clicked', data: { url, machine: isProgram(request.headers) } })
+      const data = { url, machine: isProgram(request.headers) }
+      if ((await visits.record(pointer, { type: 'email.clicked', data })).erased) return await errorPage(reply, 410)
     }
     return await reply.code(302).header('location', target).send()
   })

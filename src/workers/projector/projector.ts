@@ -29,6 +29,8 @@ export interface Projector extends Role {
   lag(): Lag
   /** Facts that could not be written, as last counted. */
   deadLetters(): number
+  /** How far its rebuild has come: `43 %, 2 min left`; null = it is not being rebuilt here. */
+  rebuilding(): string | null
 }
 
 export interface ProjectorOptions {
@@ -75,6 +77,7 @@ function startProjector (projection: Projection, options: SharedWriting): Projec
     unhealthyReason: () => projector.unhealthyReason(),
     lag: () => projector.lag(),
     deadLetters: () => projector.deadLetters(),
+    rebuilding: () => projector.rebuilding(),
     stop: () => projector.stop()
   }
 }
@@ -98,6 +101,7 @@ class LogProjector {
   private readonly running: Promise<void>
   private problem: string | null = 'starting'
   private interruption = { reason: '', atMs: -Infinity }
+  private progress: string | null = null
   private deadLetterCount = 0
   private retryDueMs = 0
 
@@ -135,6 +139,10 @@ class LogProjector {
 
   deadLetters (): number {
     return this.deadLetterCount
+  }
+
+  rebuilding (): string | null {
+    return this.progress
   }
 
   async stop (): Promise<void> {
@@ -193,7 +201,8 @@ class LogProjector {
         why,
         signal: this.stopping.signal,
         onProgress: progress => {
-          this.problem = `rebuilding: ${progressText(progress)}`
+          this.progress = progressText(progress)
+          this.problem = `rebuilding: ${this.progress}`
         },
         isNeeded: async () => await this.whyRebuild() !== null
       })
@@ -201,6 +210,8 @@ class LogProjector {
       if (!(error instanceof AlreadyRebuilding)) throw error
       this.report('another process is rebuilding it')
       await sleep(POLL_MS, this.stopping.signal)
+    } finally {
+      this.progress = null
     }
   }
 

@@ -1,3 +1,4 @@
+import { foldAddress } from '#streams/suppression/decide.ts'
 import type { Erasure } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
@@ -57,7 +58,7 @@ export function erasuresPages (pages: Pages): void {
   pages.post('/erasures', async visit => {
     const [address, confirmation] = FIELDS.map(name => (visit.form.get(name) ?? '').trim()) as [string, string]
     try {
-      if (address.toLowerCase() !== confirmation.toLowerCase()) {
+      if (foldAddress(address) !== foldAddress(confirmation)) {
         return pageResult('Erase an address', newPage(visit, MISMATCH), MISMATCH)
       }
       const { id } = await visit.api.erasures.create({ address })
@@ -126,8 +127,16 @@ ${field({ name: 'confirmation', label: 'Repeat the address', required: true, val
 }
 
 function receiptPage (visit: Visit, erasure: Erasure): Html {
-  const { id, status, address_hash: hash, requested_at: requestedAt, completed_at: completedAt, counts, remains } =
-    erasure
+  const {
+    id,
+    status,
+    address_hash: hash,
+    requested_at: requestedAt,
+    completed_at: completedAt,
+    counts,
+    looked_through: places,
+    remains
+  } = erasure
   const names = Object.keys(COUNT_LABELS) as Array<keyof Erasure['counts']>
   const details = detailList([
     ['Status', badge(status)],
@@ -137,15 +146,19 @@ function receiptPage (visit: Visit, erasure: Erasure): Html {
   const rest = remains.map(({ what, until }) =>
     html`<li>${what}${until !== null && html` Gone on ${exact(until)}.`}</li>`
   )
+  const looked = places.map(place => html`<li>${place}</li>`)
   return html`${heading('Erasure receipt', null, html`<a href="/dashboard/erasures">Erasures</a>`)}
 <div ${status === 'pending' ? refreshed(visit, REFRESH_S, 'receipt') : html`id="receipt"`}>
 <section class="card"><h2>Details</h2>${details}<p>${copyable(id, 'Copy the id')}</p>
-<p class="hint">SHA-256 of the address in lower case. It proves which address was erased:<br>
+<p class="hint">Hash of the address under a key of this service, the same for each erasure of it:<br>
 ${copyable(hash, 'Copy the hash')}</p></section>
 <section class="card"><h2>Erased</h2>${
     detailList(names.map(name => [COUNT_LABELS[name], number(counts[name])]))
   }</section>
 ${
+    looked.length > 0 && html`<section class="card"><h2>Looked through</h2>
+<p class="hint">The address was taken out of these places.</p><ul>${looked}</ul></section>`
+  }${
     rest.length > 0 && html`<section class="card"><h2>Out of reach</h2>
 <p class="hint">Traces of the address can stay in these places.</p><ul>${rest}</ul></section>`
   }</div>`

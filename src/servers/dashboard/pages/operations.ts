@@ -97,7 +97,7 @@ ${concerns.length === 0 ? ALL_WELL : concernsCard(concerns, '/dashboard/operatio
       ])
     }</section>
 <section class="card"><h2>Health checks</h2>
-<p class="hint">The checks of this process, as in <code>/readyz</code>. Other processes have their own.</p>
+<p class="hint">The checks of this process, those of <code>/readyz</code>. Other processes have their own.</p>
 ${
       table('Health checks of this process', [
         { name: 'Check', cell: ({ name }) => html`<strong>${name}</strong>` },
