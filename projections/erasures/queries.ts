@@ -97,70 +97,75 @@ export function receiptOf (
   }
 }
 
-/** Said of every erasure, whether there was such a thing or not: nobody can look there. */
-function remainsAfter (completedMs: number, { contentMs, factsMs }: RetentionPeriods): Remain[] {
-  const after = (ms: number) => new Date(completedMs + ms).toISOString()
-  return [
-    {
-      what: 'Mail of other recipients that names the address in its text or its files: it is theirs.',
-      until: after(contentMs)
-    },
-    {
-      what: 'What is known of such mail without its text, if its subject, headers, sender, tags or metadata name the ' +
-        'address.',
-      until: after(factsMs)
-    },
-    {
-      what: 'Events of the other recipients of mail to the address, if its subject, sender, tags or metadata name it.',
-      until: after(factsMs)
-    },
-    {
-      what:
-        'The SHA-256 of the address, so that no mail goes there: until nothing stands against it. Who guesses the ' +
-        'address can tell that it is meant.',
-      until: null
-    },
-    {
-      what: 'Templates, and names of keys and endpoints, that name the address: until they are changed.',
-      until: null
-    },
-    {
-      what: 'Mail in the mail catcher, where there is one: until others take its place, or the process ends.',
-      until: null
-    },
-    {
-      what: 'Views whose making or comparing was cut off: until they are dropped, or made to the end.',
-      until: after(UNFINISHED_DAYS * DAY_MS)
-    },
-    {
-      what:
-        'Text or files of mail that was never accepted, because storing them was cut off: until they are tidied away.',
-      until: after(STRAY_DAYS * DAY_MS)
-    },
-    {
-      what: 'Views of an earlier version of Jetpost, kept to go back to: until they have not been in use for as long.',
-      until: after(UNUSED_DAYS * DAY_MS)
-    },
-    {
-      what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.',
-      until: after(ANSWERS_DAYS * DAY_MS)
-    },
-    {
-      what: 'Free space in the pages of PostgreSQL: until it is overwritten. `jetpost rebuild all` frees that of the ' +
-        'projections at once.',
-      until: null
-    },
-    {
-      what:
-        "PostgreSQL's write-ahead log: until its segments are written over, at the latest by as much as max_wal_size.",
-      until: null
-    },
-    { what: 'The Raft log of NATS servers in a cluster: until their next snapshot.', until: null },
-    {
-      what: 'Backups made before: until they are thrown away. A restored one has to be erased from again.',
-      until: null
-    }
-  ]
+/** Said of every erasure, whether there was such a thing or not: nobody can look there. `kept` = for how long: a
+ *  retention, days, or null = until something else happens. */
+const REMAINS: Array<{ what: string, kept: keyof RetentionPeriods | number | null }> = [
+  {
+    what: 'Mail of other recipients that names the address in its text or its files: it is theirs.',
+    kept: 'contentMs'
+  },
+  {
+    what: 'What is known of such mail without its text, if its subject, headers, sender, tags or metadata name the ' +
+      'address.',
+    kept: 'factsMs'
+  },
+  {
+    what: 'Events of the other recipients of mail to the address, if its subject, sender, tags or metadata name it.',
+    kept: 'factsMs'
+  },
+  {
+    what: 'The SHA-256 of the address, so that no mail goes there: until nothing stands against it. Who guesses the ' +
+      'address can tell that it is meant.',
+    kept: null
+  },
+  {
+    what: 'Templates, and names of keys and endpoints, that name the address: until they are changed.',
+    kept: null
+  },
+  {
+    what: 'Mail in the mail catcher, where there is one: until others take its place, or the process ends.',
+    kept: null
+  },
+  {
+    what: 'Views whose making or comparing was cut off: until they are dropped, or made to the end.',
+    kept: UNFINISHED_DAYS
+  },
+  {
+    what:
+      'Text or files of mail that was never accepted, because storing them was cut off: until they are tidied away.',
+    kept: STRAY_DAYS
+  },
+  {
+    what: 'Views of an earlier version of Jetpost, kept to go back to: until they have not been in use for as long.',
+    kept: UNUSED_DAYS
+  },
+  {
+    what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.',
+    kept: ANSWERS_DAYS
+  },
+  {
+    what: 'Free space in the pages of PostgreSQL: until it is overwritten. `jetpost rebuild all` frees that of the ' +
+      'projections at once.',
+    kept: null
+  },
+  {
+    what:
+      "PostgreSQL's write-ahead log: until its segments are written over, at the latest by as much as max_wal_size.",
+    kept: null
+  },
+  { what: 'The Raft log of NATS servers in a cluster: until their next snapshot.', kept: null },
+  {
+    what: 'Backups made before: until they are thrown away. A restored one has to be erased from again.',
+    kept: null
+  }
+]
+
+function remainsAfter (completedMs: number, periods: RetentionPeriods): Remain[] {
+  return REMAINS.map(({ what, kept }) => {
+    if (kept === null) return { what, until: null }
+    const keptMs = typeof kept === 'number' ? kept * DAY_MS : periods[kept]
+    return { what, until: new Date(completedMs + keptMs).toISOString() }
+  })
 }
 
 export const parseCursor = cursorParser('era_')
