@@ -5,6 +5,7 @@ import { firstKeys, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
 import type { EventType, WebhookMode } from './webhook/facts.ts'
+import { pausesAfter, type Pause } from './webhook/pauses.ts'
 
 export interface AccountEntry {
   id: string
@@ -73,11 +74,6 @@ export interface WebhookEntry {
   workedAt: string | null
   /** Why nothing is sent to it, or null when it is live. */
   disabled: string | null
-}
-
-export interface Pause {
-  fromMs: number
-  toMs: number | null
 }
 
 /** Somebody's way into the dashboard. */
@@ -358,18 +354,6 @@ function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
     case 'webhook.deleted':
       directory.webhooks.delete(webhook.id)
   }
-}
-
-/** A delivery's 24 hours may be stopped for 24 more: what a pause took before that counts no longer. */
-const PAUSE_AGE_MS_MAX = 48 * 3_600_000
-/** Of pauses in quick succession the oldest are forgotten: 24 h may then come a little sooner. */
-const PAUSES_MAX = 50
-
-function pausesAfter ({ paused, pauses }: WebhookEntry, pausedNow: boolean, nowMs: number): Pause[] {
-  if (paused === pausedNow) return pauses
-  const ended = pauses.map(({ fromMs, toMs }) => ({ fromMs, toMs: toMs ?? nowMs }))
-  const recent = ended.filter(({ toMs }) => toMs > nowMs - PAUSE_AGE_MS_MAX).slice(1 - PAUSES_MAX)
-  return pausedNow ? [...recent, { fromMs: nowMs, toMs: null }] : recent
 }
 
 function evolveSessions (directory: Directory, fact: FactOn<'session'>): void {
