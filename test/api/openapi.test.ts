@@ -471,7 +471,7 @@ for (const operation of operations) {
     const call = await recipe.valid(app)
     const reads = method === 'GET' || scope?.endsWith(':read') === true
     if (!reads && !SENDING.includes(id)) {
-      // Recipes are about what a live key has made, and would make the like; the live key's succeeds after this.
+      // Recipes are about what a live key has made, and would make the like; after this, its own request succeeds.
       const refused = await ask(t, operation, call, 403, { key: testKey })
       t.match(
         refused.headers.get('www-authenticate'),

@@ -150,10 +150,12 @@ t.test('direct mode: a PTR that names another host is shown', async t => {
 t.test('links by http, domains that nobody has verified, and the SPF of the return path are looked at', async t => {
   const url = (scheme: string) => ({ JETPOST_PUBLIC_URL: `${scheme}://post.example` })
   const relay = { SMTP_URL: 'smtp://127.0.0.1:1' }
+  const direct = { SMTP_URL: 'direct:', ...url('https') }
   await expect(t, 'links', [
     [{ ...relay, ...url('https') }, true, /^https:\/\/post\.example$/],
     [{ ...relay, ...url('http') }, null, /^Unsubscribe links are http\. .* to an https URL\.$/],
-    [{ SMTP_URL: 'direct:', ...url('https') }, null, /^Domains send without being verified\. /]
+    [direct, true, /^https:\/\/post\.example$/],
+    [{ ...direct, JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false' }, null, /^Domains send without being verified\. /]
   ])
   dns.txt('one.example', 'another=1', 'v=spf1 a:mail.example -all')
   dns.txt('two.example', 'v=spf1 -all', 'v=spf1 mx -all')

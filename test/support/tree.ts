@@ -79,6 +79,7 @@ export async function startTree (
     JETPOST_DATA_DIR: folder,
     JETPOST_API_KEY: TREE_KEY,
     JETPOST_LOG_LEVEL: 'warn',
+    JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true',
     ...env
   }
   const logFile = join(folder, 'jetpost.log')
