@@ -443,6 +443,7 @@ const CODE =
   /(?:new (?:Refusal|NotChanged)\(|\bcode: |must(?:Fault)?\([^,()]+, |(?:conflict|unavailable|refuse)\()\s*'([a-z_]+)'/g
 /** Codes that a request of this test does not meet, and where their messages are. */
 const ELSEWHERE: Record<string, string> = {
+  busy: 'api/bounds: big bodies wait for room',
   content_expired: 'api/email-guards: the content of an email ends after days',
   dns_unavailable: 'api/domains: a resolver that does not answer',
   too_many_streams: 'api/events: streams up to the limit',

@@ -154,8 +154,8 @@ t.test('links by http, domains that nobody has verified, and the SPF of the retu
   await expect(t, 'links', [
     [{ ...relay, ...url('https') }, true, /^https:\/\/post\.example$/],
     [{ ...relay, ...url('http') }, null, /^Unsubscribe links are http\. .* to an https URL\.$/],
-    [direct, true, /^https:\/\/post\.example$/],
-    [{ ...direct, JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false' }, null, /^Domains send without being verified\. /]
+    [{ ...direct, JETPOST_REQUIRE_VERIFIED_DOMAINS: 'true' }, true, /^https:\/\/post\.example$/],
+    [direct, null, /^Domains send without being verified\. /]
   ])
   dns.txt('one.example', 'another=1', 'v=spf1 a:mail.example -all')
   dns.txt('two.example', 'v=spf1 -all', 'v=spf1 mx -all')
