@@ -98,8 +98,13 @@ export function receiptOf (
 }
 
 /** Said of every erasure, whether there was such a thing or not: nobody can look there. */
-function remainsAfter (completedMs: number, { contentMs, factsMs }: RetentionPeriods): Remain[] {
+function remainsAfter (completedMs: number, kept: RetentionPeriods): Remain[] {
   const after = (ms: number) => new Date(completedMs + ms).toISOString()
+  return [...ofOthers(after, kept), ...inServers(after)]
+}
+
+/** What is not the person's alone. */
+function ofOthers (after: (ms: number) => string, { contentMs, factsMs }: RetentionPeriods): Remain[] {
   return [
     {
       what: 'Mail of other recipients that names the address in its text or its files: it is theirs.',
@@ -123,7 +128,13 @@ function remainsAfter (completedMs: number, { contentMs, factsMs }: RetentionPer
     {
       what: 'Templates, and names of keys and endpoints, that name the address: until they are changed.',
       until: null
-    },
+    }
+  ]
+}
+
+/** What is not in the log, nor in the rows. */
+function inServers (after: (ms: number) => string): Remain[] {
+  return [
     {
       what: 'Mail in the mail catcher, where there is one: until others take its place, or the process ends.',
       until: null

@@ -249,8 +249,8 @@ function spellings (address: string): string[] {
   return [...new Set([address, inLetters, xtext, ...inUrl])]
 }
 
-/** Takes a folded address out of texts, in whatever way it is written there; in `customer-ada@example.net.pdf`, too. That
- *  may be a longer address, but what is said to the person themselves rather loses too much than too little. */
+/** Takes a folded address out of texts, in whatever way it is written there; in `customer-ada@example.net.pdf`, too.
+ *  That may be a longer address, but what is said to the person themselves rather loses too much than too little. */
 export function cleanerOf (address: string): Clean {
   const patterns = spellings(address).map(spelling =>
     new RegExp(`(?<![\\p{L}\\p{N}])${escaped(spelling)}(?![\\p{L}\\p{N}])`, 'giu')

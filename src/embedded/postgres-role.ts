@@ -23,8 +23,8 @@ export interface SuperuserOptions {
 }
 
 /** Runs statements as the superuser, who needs no password here: PostgreSQL in single-user mode takes them from its
- *  standard input, a line each. It goes on after one that fails. Throws a Complaint when it does not run at all. Source:
- *  PostgreSQL documentation, "postgres", Single-User Mode. */
+ *  standard input, a line each. It goes on after one that fails. Throws a Complaint when it does not run at all.
+ *  Source: PostgreSQL documentation, "postgres", Single-User Mode. */
 export async function asSuperuser (
   { folder, programs, account, signal }: SuperuserOptions,
   database: string,
