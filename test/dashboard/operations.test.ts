@@ -102,7 +102,7 @@ t.test('only the operator finds it', async t => {
 t.test('sending domains over the usual limits are named', async t => {
   const hours = (domain: string, agoH: number, delivered: number, bounced: number, complained: number) =>
     pool.query(
-      `insert into jetpost_stats_2.stats_hours
+      `insert into jetpost_stats_3.stats_hours
         select 'acc_x', '', date_trunc('hour', now()) - $1::int * interval '1 hour', $2,
           $3::int + $4::int, 0, 0, $3, 0, $4, 0, 0, 0, $5, 0`,
       [agoH, domain, delivered, bounced, complained]
@@ -117,7 +117,7 @@ t.test('sending domains over the usual limits are named', async t => {
   const bounces = '10.0 % of emails from old-list.example bounced in the last 24 hours'
   const complaints = '0.50 % of emails from spam.example were marked as spam in the last 7 days'
   t.match(await textAt(''), new RegExp(`${bounces}.*${complaints}`))
-  await pool.query("delete from jetpost_stats_2.stats_hours where account = 'acc_x'")
+  await pool.query("delete from jetpost_stats_3.stats_hours where account = 'acc_x'")
 })
 
 t.test('pending messages of a consumer are explained', async t => {
@@ -205,8 +205,8 @@ t.test('what another process rebuilds is not rebuilt here, and a rebuild can be 
   // Where this test fails, its database is dropped under the connection.
   other.on('error', () => {})
   await other.connect()
-  await other.query("select pg_advisory_lock(hashtextextended('jetpost_stats_2_rebuild', 1))")
-  await until(async () => /stats version 2 .* rebuilding in another process/.test(await textAt('/projections')))
+  await other.query("select pg_advisory_lock(hashtextextended('jetpost_stats_3_rebuild', 1))")
+  await until(async () => /stats version 3 .* rebuilding in another process/.test(await textAt('/projections')))
   t.match(await operator.post(`${AT}/projections/stats/rebuild`), {
     status: 422,
     html: /Another process is rebuilding the projection stats: wait until it is done/
