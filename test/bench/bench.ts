@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLog } from '#src/base/log.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
+import { COPIES_FILES, makePostgres } from '../support/superuser.ts'
 import type { BenchName, SizesOf } from './settings.ts'
 
 /** Takes a line of what a bench found. */
@@ -40,6 +41,7 @@ export type OpenServers = (wish?: { nats?: boolean, postgres?: boolean }) => Pro
 /** Embedded servers in a folder of their own, gone with `stop`. */
 export const openEmbeddedServers: OpenServers = async ({ nats = true, postgres = true } = {}) => {
   const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
+  if (postgres) await makePostgres(dataDir, [COPIES_FILES], () => {})
   const servers = await startEmbedded({
     dataDir,
     nats,

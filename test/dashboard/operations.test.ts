@@ -13,6 +13,7 @@ import { jetpostHere } from '../support/command.ts'
 import { visit, type Shown } from '../support/dashboard.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { openLine } from '../support/line.ts'
+import { SECRET } from '../support/secret.ts'
 import { freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -186,7 +187,7 @@ t.test('a projection is rebuilt from the page, which shows the progress; two reb
   const env = {
     NATS_URL: natsUrl,
     DATABASE_URL: databaseUrl,
-    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+    JETPOST_SECRET: SECRET
   }
   t.match(await jetpostHere(['rebuild', 'emails'], env), {
     code: 1,

@@ -7,7 +7,7 @@ import { createPool } from '#src/postgres/pool.ts'
 import { makeEmpty } from './empty-projection.ts'
 import { TEMPLATE, databaseUrl } from './handover.ts'
 import type { Opening } from './opening.ts'
-import { CREATES_DATABASES, makePostgres } from './superuser.ts'
+import { COPIES_FILES, CREATES_DATABASES, makePostgres } from './superuser.ts'
 
 const CREATE_TIMEOUT_MS = 30_000
 
@@ -17,7 +17,7 @@ export async function openPostgres (
   { folder, say, signal }: Opening
 ): Promise<{ adminUrl: string, stop(): Promise<void> }> {
   const dataDir = join(folder, 'postgres')
-  await makePostgres(dataDir, [CREATES_DATABASES], say)
+  await makePostgres(dataDir, [CREATES_DATABASES, COPIES_FILES], say)
   const servers = await startEmbedded({
     dataDir,
     nats: false,

@@ -27,3 +27,6 @@ export async function makePostgres (folder: string, powers: string[], say: (line
 }
 
 export const CREATES_DATABASES = `alter role ${ROLE} createdb`
+/** For the bench that compares a rebuild with PostgreSQL's own COPY. */
+export const COPIES_FILES =
+  `grant pg_read_server_files, pg_write_server_files, pg_read_all_settings, pg_checkpoint to ${ROLE}`
