@@ -1,4 +1,5 @@
 import { hostname } from 'node:os'
+import { domainsInUse } from '#streams/domain/decide.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
 import { openServices } from '#src/actions/open-services.ts'
 import { systemClock } from '#src/base/clock.ts'
@@ -72,7 +73,7 @@ export async function openContext (
 /** What harms all mail, once, at the start. */
 function warnOfMail (config: Config, { now }: LiveDirectory, log: Log): void {
   if (!config.roles.has('sender')) return
-  for (const { what, why } of mailWarnings(config, now.domains.values())) log.warn(`${what}. ${why}`)
+  for (const { what, why } of mailWarnings(config, domainsInUse(now.domains.values()))) log.warn(`${what}. ${why}`)
 }
 
 /** The URLs of the settings, and an embedded server for each that they leave out. */

@@ -1,5 +1,5 @@
 import type { DomainEntry } from '#streams/directory.ts'
-import { isVerifiedEnough } from '#streams/domain/decide.ts'
+import { domainsInUse, isVerifiedEnough } from '#streams/domain/decide.ts'
 import { Refusal } from '#streams/define.ts'
 import { alertDomain } from '#src/actions/alert.ts'
 import { lastBackup } from '#src/actions/backup.ts'
@@ -48,7 +48,7 @@ export async function examineProduction (
     lookAtPublicUrl(config, ca)
   ])
   const checkOf = (name: string) => mail.find(check => check.name === name)!
-  const links = examineLinks(config, missing, look.directory?.now.domains.values() ?? null)
+  const links = examineLinks(config, missing, look.directory === null ? null : usedOf(look.directory))
   return [
     { name: 'public URL', ...examineUrl(config, publicLook) },
     { name: 'proxy and TLS', ...examineProxy(config, publicLook, nowMs) },
@@ -121,16 +121,20 @@ function allDone (checks: Check[]): Finding {
   return wrong.length === 0 ? done(checks[0]!.says) : todo(wrong.map(({ says }) => ended(says)).join(' '))
 }
 
+function usedOf ({ now }: Pick<LiveDirectory, 'now'>): DomainEntry[] {
+  return domainsInUse(now.domains.values())
+}
+
 function examineDomain ({ directory, fault }: LogLook): Finding {
   if (directory === null) return todo(fault)
-  const names = [...directory.now.domainsByName.keys()]
+  const names = [...new Set(usedOf(directory).map(({ name }) => name))]
   if (names.length === 0) return todo('Add the domain that you send from: npx jetpost domains add example.com.')
   return done(named(names))
 }
 
 function examineDns ({ directory, fault }: LogLook): Finding {
   if (directory === null) return todo(fault)
-  const all = [...directory.now.domains.values()]
+  const all = usedOf(directory)
   const wrong = all.filter(({ status, failingSince }) => status !== 'verified' || failingSince !== null)
   if (all.length === 0) return todo('Publish the DNS records of your domain, once it is added.')
   if (wrong.length === 0) return done(`the records of ${named(all.map(({ name }) => name))} are right`)

@@ -1,3 +1,4 @@
+import { FIRST_ACCOUNT } from '../account/facts.ts'
 import { parseDomain } from '../address.ts'
 import { Refusal, type UnstampedOf } from '../define.ts'
 import type { DomainEntry } from '../directory.ts'
@@ -84,6 +85,12 @@ export function isProvenByAnother (
   claims: ReadonlyArray<Pick<DomainEntry, 'account' | 'status'>>
 ): boolean {
   return claims.some(claim => claim.account !== account && claim.status === 'verified')
+}
+
+/** What an operator has to look after: the first account's domains, and those that DNS shows to be another's. What else
+ *  other accounts claim harms no mail: nothing is sent from there. */
+export function domainsInUse (domains: Iterable<DomainEntry>): DomainEntry[] {
+  return [...domains].filter(({ account, status }) => account === FIRST_ACCOUNT || status === 'verified')
 }
 
 /** What DNS said, by the name of the wanted record: TXT records, or the target of a CNAME. A name that is left out: it

@@ -5,6 +5,7 @@ import type { DomainEntry } from '#streams/directory.ts'
 import {
   afterLook,
   countFault,
+  domainsInUse,
   isVerifiedEnough,
   keyTurn,
   nextLookMs,
@@ -318,6 +319,13 @@ t.test('mail leaves from verified domains where they are required; from the sand
     t.equal(isVerifiedEnough({ status }, false), true)
   }
   t.equal(isVerifiedEnough(undefined, true), true)
+})
+
+t.test("an operator looks after the first account's domains, and what DNS shows to be another's", t => {
+  const domain = (account: string, status: DomainEntry['status']) => ({ account, status }) as DomainEntry
+  const used = [domain('acc_first', 'pending'), domain('acc_first', 'verified'), domain('acc_2', 'verified')]
+  t.strictSame(domainsInUse([...used, domain('acc_2', 'pending'), domain('acc_2', 'failed')]), used)
+  t.end()
 })
 
 t.test('a pending domain is looked at each minute, then ever more seldom, at most hourly', async t => {

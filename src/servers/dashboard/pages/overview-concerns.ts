@@ -1,6 +1,7 @@
 import { failedWaiting } from '#projections/deliveries/backlog.ts'
 import type { Queue } from '#projections/emails/queue.ts'
 import type { Counts } from '#projections/counts.ts'
+import { domainsInUse } from '#streams/domain/decide.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { DomainEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
 import { mustBeVerified } from '#src/actions/email.ts'
@@ -74,7 +75,7 @@ export async function concernsOf (
 
 /** What harms the mail of all accounts, and settings can mend. */
 function mailConcerns ({ services: { directory: { now }, settings } }: DashboardContext): Concern[] {
-  return mailWarnings(settings, now.domains.values()).map(warning => ({
+  return mailWarnings(settings, domainsInUse(now.domains.values())).map(warning => ({
     ...warning,
     tone: 'warn',
     to: '/dashboard/operations',
