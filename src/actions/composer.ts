@@ -36,7 +36,7 @@ export function openDkimSigners (vault: Vault, keysMax = KEYS_MAX): (domain: Dom
 }
 
 /** Makes the message a recipient gets: tracked, with its ways back, signed for the domain it is from. */
-export type Compose = (ref: RecipientRef, content: Content, copy: MessageCopy) => Composed
+export type Compose = (ref: RecipientRef, content: Content, copy: MessageCopy) => Promise<Composed>
 
 export interface ComposerOptions {
   directory: LiveDirectory
@@ -51,7 +51,7 @@ export function openComposer (
   const { trackingUrl, bounceDomain } = settings
   const linkUrl = linkUrlOf(settings)
   const signersOf = openDkimSigners(vault)
-  return ({ request: { fact, seq }, n }, content, copy) => {
+  return async ({ request: { fact, seq }, n }, content, copy) => {
     // The keys of another account that claims the name, too, speak for that one alone.
     const domain = directory.now.domains.get(domainKey(fact.account, domainOf(fact.data.from.address)))
     // What the mail catcher gets leaves nowhere: its links are followed on this machine.
@@ -63,6 +63,6 @@ export function openComposer (
       // A rehearsal leaves the app for nobody, and could be carried out of it.
       signers: domain === undefined || fact.data.test ? [] : signersOf(domain)
     }
-    return composeFor(fact.data, { email: fact.data.email, n, request: seq }, content, copy, outfit)
+    return await composeFor(fact.data, { email: fact.data.email, n, request: seq }, content, copy, outfit)
   }
 }

@@ -285,5 +285,6 @@ export async function readMessage (
 ): Promise<Buffer> {
   const { request: { fact }, n } = ref
   const { state } = await loadRecipient(factLog.bus, ref)
-  return compose(ref, content, { messageId: messageIdOf(fact.data, n), date: state.date ?? fact.time }).message
+  const copy = { messageId: messageIdOf(fact.data, n), date: state.date ?? fact.time }
+  return (await compose(ref, content, copy)).message
 }

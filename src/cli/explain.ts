@@ -26,7 +26,7 @@ const check = compileValidator(SendRequest)
 
 /** The message that would go out to the first recipient of a send request, but for what only the running service knows:
  *  the domain's keys and the templates. */
-function messageOf (body: unknown): Buffer {
+async function messageOf (body: unknown): Promise<Buffer> {
   const config = readConfig(process.env)
   const nowMs = systemClock.nowMs()
   const checked = check(body)
@@ -55,7 +55,7 @@ function messageOf (body: unknown): Buffer {
     signers: []
   }
   const copy = { messageId: messageIdOf(request, 0), date: timestamp(nowMs) }
-  return composeFor(request, { email: request.email, n: 0, request: 1 }, content, copy, outfit).message
+  return (await composeFor(request, { email: request.email, n: 0, request: 1 }, content, copy, outfit)).message
 }
 
 const STAGES = ['connect', 'ehlo', 'mail', 'rcpt', 'data'] as const
@@ -102,7 +102,9 @@ export const explainers: Record<string, Explainer> = {
   },
   mime: {
     fromText: bytes => ({ request: jsonOf(bytes.toString()) }),
-    explain: ({ op: _op, id: _id, ...input }) => ({ raw: messageOf(requestIn(input)).toString('base64') })
+    explain: async ({ op: _op, id: _id, ...input }) => ({
+      raw: (await messageOf(requestIn(input))).toString('base64')
+    })
   }
 }
 

@@ -40,13 +40,13 @@ export interface Composed {
 const UNSUBSCRIBE_URL = '%unsubscribe_url%'
 
 /** The message for one recipient of the request at `pointer`, signed. A pure function of its input. */
-export function composeFor (
+export async function composeFor (
   request: EmailRequested['data'],
   pointer: Pointer,
   content: Content,
   copy: MessageCopy,
   outfit: Outfit
-): Composed {
+): Promise<Composed> {
   const { from, recipients, replyTo, subject, headers, attachments } = request
   // Only its own envelope decides: no recipient fails because another's address is beyond ASCII.
   const utf8 = isBeyondAscii(from.address) || isBeyondAscii(recipients[pointer.n]!.address)
@@ -67,7 +67,7 @@ export function composeFor (
   })
   const timeS = Math.floor(Date.parse(copy.date) / 1000)
   const sender = outfit.returnPathHost === null ? from.address : `b+${envelopeId}@${outfit.returnPathHost}`
-  return { from: sender, envelopeId, message: signMessage(message, outfit.signers, timeS), utf8 }
+  return { from: sender, envelopeId, message: await signMessage(message, outfit.signers, timeS), utf8 }
 }
 
 function bodies (

@@ -38,13 +38,13 @@ const REQUEST = {
   onDoubt: 'retry' as const
 }
 
-function read (
+async function read (
   request: Partial<typeof REQUEST> = {},
   content: { html?: string | null, text?: string | null } = {},
   outfit: Partial<Outfit> = {},
   n = 0
 ) {
-  const composed = composeFor(
+  const composed = await composeFor(
     { ...REQUEST, ...request },
     { ...POINTER, n },
     { html: HTML, text: null, files: [], ...content },
@@ -58,16 +58,16 @@ function read (
 }
 
 t.test('without an address that readers reach there is no link: neither tracking nor a page, mail alone', async t => {
-  const { html, header } = read({ track: { opens: true, clicks: true } }, {}, { trackingUrl: null })
+  const { html, header } = await read({ track: { opens: true, clicks: true } }, {}, { trackingUrl: null })
   t.match(html, '<a href="https://shop.example/?a=1&amp;b=2">shop</a>')
   t.notMatch(html, /null|%unsubscribe_url%|<img/)
   t.match(header('List-Unsubscribe'), /^<mailto:u\+\w+@jp-bounces\.example\.com\?subject=unsubscribe>$/)
   t.equal(header('List-Unsubscribe-Post'), null)
-  t.equal(read({}, {}, { trackingUrl: null, returnPathHost: null }).header('List-Unsubscribe'), null)
+  t.equal((await read({}, {}, { trackingUrl: null, returnPathHost: null })).header('List-Unsubscribe'), null)
 })
 
 t.test('every way back names the recipient, and nobody else could have made it', async t => {
-  const { from, header, html } = read()
+  const { from, header, html } = await read()
   t.same(tokens.read('return', /^b\+(\w+)@jp-bounces\.example\.com$/.exec(from)![1]!), POINTER)
   const [, page, mail] =
     /^<https:\/\/t\.example\/u\/(\w+)>, <mailto:u\+(\w+)@jp-bounces\.example\.com\?subject=unsubscribe>$/.exec(
@@ -85,11 +85,11 @@ t.test('every way back names the recipient, and nobody else could have made it',
     url: 'https://shop.example/?a=1&b=2'
   })
   t.match(html, `<a href="https://t.example/u/${page}">bye</a>`, 'the page of our own is not tracked')
-  t.not(read({}, {}, {}, 1).from, from)
+  t.not((await read({}, {}, {}, 1)).from, from)
 })
 
 t.test('without a return path host bounces go to the sender, and nothing names a host there is not', async t => {
-  const { from, header } = read({}, {}, { returnPathHost: null })
+  const { from, header } = await read({}, {}, { returnPathHost: null })
   t.equal(from, 'news@example.com')
   t.match(header('List-Unsubscribe'), /^<https:\/\/t\.example\/u\/\w+>$/)
   t.equal(header('CFBL-Address'), null)
@@ -97,20 +97,21 @@ t.test('without a return path host bounces go to the sender, and nothing names a
 
 t.test('an address beyond ASCII in the envelope or in From asks for SMTPUTF8, another recipient does not', async t => {
   const from = { address: 'jürgen@example.com', name: null }
-  t.equal(read({ from }).utf8, true, 'the return path is another address, and From has it still')
+  t.equal((await read({ from })).utf8, true, 'the return path is another address, and From has it still')
   const recipients = [REQUEST.recipients[0]!, { ...REQUEST.recipients[1]!, address: 'bøb@example.net' }]
-  t.strictSame([0, 1].map(n => read({ recipients }, {}, {}, n).utf8), [false, true])
+  const both = await Promise.all([0, 1].map(async n => await read({ recipients }, {}, {}, n)))
+  t.strictSame(both.map(({ utf8 }) => utf8), [false, true])
 })
 
 t.test('what the sender turned off stays out', async t => {
-  const plain = read({ track: { opens: false, clicks: false }, unsubscribe: false })
+  const plain = await read({ track: { opens: false, clicks: false }, unsubscribe: false })
   t.equal(plain.html, HTML.replace('%unsubscribe_url%', ''), 'not a byte changed')
   t.equal(plain.header('List-Unsubscribe'), null)
   t.equal(plain.header('List-Unsubscribe-Post'), null)
-  t.match(read({ track: { opens: false, clicks: true } }).html, /\/c\//)
-  t.notMatch(read({ track: { opens: false, clicks: true } }).html, /\/o\//)
-  t.notMatch(read({ track: { opens: true, clicks: false } }).html, /\/c\//)
-  const own = read({
+  t.match((await read({ track: { opens: false, clicks: true } })).html, /\/c\//)
+  t.notMatch((await read({ track: { opens: false, clicks: true } })).html, /\/o\//)
+  t.notMatch((await read({ track: { opens: true, clicks: false } })).html, /\/c\//)
+  const own = await read({
     unsubscribe: false,
     headers: [{ name: 'List-Unsubscribe', value: '<https://own.example/>' }, { name: 'Feedback-ID', value: 'a:b' }]
   })
@@ -119,15 +120,15 @@ t.test('what the sender turned off stays out', async t => {
 })
 
 t.test('html without a text gets one, made from what the sender wrote', async t => {
-  const { text, message } = read()
+  const { text, message } = await read()
   t.equal(message.type, 'multipart/alternative')
   t.match(text, 'https://shop.example/?a=1&b=2')
   t.notMatch(text, 't.example/c/')
-  t.equal(read({}, { text: 'My own %unsubscribe_url%' }).text!.startsWith('My own https://t.example/u/'), true)
-  t.equal(read({}, { html: '<img src="x">' }).message.type, 'text/html', 'there is nothing to say in it')
-  t.equal(read({}, { html: null, text: 'Hi' }).message.type, 'text/plain')
+  t.equal((await read({}, { text: 'My own %unsubscribe_url%' })).text!.startsWith('My own https://t.example/u/'), true)
+  t.equal((await read({}, { html: '<img src="x">' })).message.type, 'text/html', 'there is nothing to say in it')
+  t.equal((await read({}, { html: null, text: 'Hi' })).message.type, 'text/plain')
 })
 
 t.test('the same input makes the same bytes', async t => {
-  t.same(read().message, read().message)
+  t.same((await read()).message, (await read()).message)
 })

@@ -75,7 +75,7 @@ export interface RigOptions {
 }
 
 /** The message without what the app adds to it: no tracking, no signature, bounces to its sender. */
-export const composePlainly: SenderOptions['compose'] = ({ request: { fact: { data } }, n }, content, copy) => {
+export const composePlainly: SenderOptions['compose'] = async ({ request: { fact: { data } }, n }, content, copy) => {
   const { from, recipients, replyTo, subject, headers } = data
   const utf8 = isBeyondAscii(from.address) || isBeyondAscii(recipients[n]!.address)
   return {

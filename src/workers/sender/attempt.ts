@@ -41,7 +41,7 @@ export interface AttemptContext {
   worker: string
   pool: SessionPool
   /** The message as it goes out to this recipient, and its return path. */
-  compose: (ref: RecipientRef, content: Content, copy: MessageCopy) => Composed
+  compose: (ref: RecipientRef, content: Content, copy: MessageCopy) => Promise<Composed>
   timeouts: SmtpTimeouts
   leaseMs: number
   /** How long NATS may take for a claim before the connection is dropped. */
@@ -107,7 +107,7 @@ export class Attempt {
       messageId: messageIdOf(request, n),
       date: this.progress.seen.state.date ?? timestamp(clock.nowMs())
     }
-    const mail = { ...compose(this.ref, content, copy), to: request.recipients[n]!.address }
+    const mail = { ...await compose(this.ref, content, copy), to: request.recipients[n]!.address }
     const isReused = session.messages > 0
     const beginMs = performance.now()
     const { claim, result } = await this.transact(new SmtpTransaction(session, mail, timeouts), copy, mail)
