@@ -8,7 +8,7 @@ import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
 import { apiContext, type Api } from '#src/servers/api/context.ts'
-import { authorizationOf, createAuthenticator } from '#src/servers/api/auth.ts'
+import { authorizationOf, createAuthenticator, type Authenticator } from '#src/servers/api/auth.ts'
 import {
   answer,
   helpLink,
@@ -110,18 +110,19 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   })
   healthRoutes(app, options.checks, log)
   metricsRoute(app, metrics)
+  const authenticator = api === null ? null : createAuthenticator(api.services.directory, api.services.factLog.clock)
   const { catcher, mailboxDoor: door } = options
   if (catcher !== null && door !== null) {
-    void app.register(catcherPages, { catcher, door, isOperators: operators(api?.services ?? null) })
+    void app.register(catcherPages, { catcher, door, isOperators: operators(authenticator) })
   }
-  if (api === null) return app
+  if (api === null || authenticator === null) return app
   void app.register(trackingPages, { services: api.services, registry: metrics.registry, log })
   const routes = rememberRoutes(app)
   const internalKeys = createInternalKeys()
   void app.register(async plain => {
     const context = plain.withTypeProvider<TypeBoxTypeProvider>()
     const { services, counters } = api
-    limiter = apiContext(context, { services, counters, internalKeys, publicUrl, log })
+    limiter = apiContext(context, { services, counters, authenticator, internalKeys, publicUrl, log })
     apiRoutes(context, api, log)
   }, { prefix: '/api' })
   void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
@@ -130,12 +131,9 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
 }
 
 /** Nobody in a process that knows no keys. */
-function operators (services: Services | null): (request: FastifyRequest) => Promise<boolean> {
-  if (services === null) return async () => false
-  const { directory, factLog: { clock } } = services
-  const authenticator = createAuthenticator(directory, clock)
+function operators (authenticator: Authenticator | null): (request: FastifyRequest) => Promise<boolean> {
   return async request => {
-    const key = await authenticator.keyOf(authorizationOf(request.raw.rawHeaders), request.ip)
+    const key = await authenticator?.keyOf(authorizationOf(request.raw.rawHeaders), request.ip) ?? null
     return key !== null && isOperator(key)
   }
 }

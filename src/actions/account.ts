@@ -4,7 +4,7 @@ import { Refusal } from '#streams/define.ts'
 import { limitsFault, nameFault } from '#streams/key/decide.ts'
 import type { LimitClass } from '#streams/key/facts.ts'
 import { newId } from '#src/base/id.ts'
-import { stamp } from './fact-log.ts'
+import { askedBy, stamp } from './fact-log.ts'
 import { handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 import type { Services } from './services.ts'
 
@@ -20,7 +20,7 @@ export async function createAccount (
   if (fault !== null) return fault
   const fact = stamp(
     AccountCreated,
-    { account: id, correlation, causation: null },
+    askedBy({ account: id, correlation }),
     { account: id, name },
     services.factLog.clock.nowMs()
   )
@@ -37,9 +37,14 @@ export async function limitAccount (
 ): Promise<Handled<'account'> | Refusal> {
   const fault = limitsFault(limits)
   if (fault !== null) return fault
-  const cause = { account: id, correlation, causation: null }
-  return await handleCommand(services, 'account', id, cause, account =>
-    account === undefined
-      ? new Refusal('not_found', `There is no account ${id}.`)
-      : decideAccountLimits(account, limits))
+  return await handleCommand(
+    services,
+    'account',
+    id,
+    askedBy({ account: id, correlation }),
+    account =>
+      account === undefined
+        ? new Refusal('not_found', `There is no account ${id}.`)
+        : decideAccountLimits(account, limits)
+  )
 }

@@ -1,3 +1,4 @@
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { domainOf, parseAddress } from '#streams/address.ts'
 import type { AlertFact, AlertState } from '#streams/alert/facts.ts'
 import { Refusal, type Unstamped } from '#streams/define.ts'
@@ -14,7 +15,6 @@ import { decodeStored } from '#src/nats/message.ts'
 import type { LiveDirectory } from './directory.ts'
 import { acceptEmails, prepareEmail, type EmailDraft } from './email.ts'
 import { stamp, type FactLog } from './fact-log.ts'
-import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import type { Services } from './services.ts'
 
 const CORRELATION = 'alerts'

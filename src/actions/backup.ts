@@ -1,9 +1,9 @@
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { BackupCompleted } from '#streams/backup/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { getFact } from '#src/nats/get.ts'
 import { stamp, type FactLog } from './fact-log.ts'
-import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 
 /** Records that a backup is complete. Throws LogUnavailable. */
 export async function recordBackup (

@@ -1,3 +1,4 @@
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { domainOf } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
 import { domainKey, type DomainEntry, type KeyEntry } from '#streams/directory.ts'
@@ -16,7 +17,6 @@ import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import { stamp } from './fact-log.ts'
-import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { loadRecipient, type RecipientRef } from './recipient.ts'
 import type { Asker, Services, ServiceSettings } from './services.ts'
 

@@ -1,6 +1,6 @@
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { INBOUND_BYTES_MAX, InboundReceived } from '#streams/inbound/facts.ts'
 import { newId } from '#src/base/id.ts'
-import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { stamp, type FactLog } from './fact-log.ts'
 
 /** A mail as it came: `raw` = its beginning at least, `sizeBytes` = all there was of it. */

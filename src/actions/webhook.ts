@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { Refusal } from '#streams/define.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import {
@@ -28,7 +29,6 @@ import { wakeReplays } from './replay-schedule.ts'
 import type { Asker, MayCallPrivate, Services, ServiceSettings } from './services.ts'
 import { countOf } from './directory.ts'
 import { askedBy, stamp, type FactCause } from './fact-log.ts'
-import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { createEntity, handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 
 /** `secret` is `whsec_…`, shown now and never again. */

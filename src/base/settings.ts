@@ -150,9 +150,8 @@ export const settings: Settings = {
   secret: {
     env: 'JETPOST_SECRET',
     means: 'encrypts recoverable secrets and signs tokens; required with NATS_URL',
-    details:
-      'At least 32 random characters: `openssl rand -hex 32` makes them. One that is published with Jetpost, or is ' +
-      'not random, is refused. With another secret, webhook secrets and DKIM keys cannot be opened, and the links ' +
+    details: 'At least 32 random characters: `openssl rand -hex 32` makes them. One that is published with Jetpost ' +
+      'is refused. With another secret, webhook secrets and DKIM keys cannot be opened, and the links ' +
       'and return paths in mail already sent no longer work.',
     unset: 'generated, in the data folder',
     fallback: null,

@@ -6,6 +6,8 @@ import { limitOfPair, pairsOf } from './limit-pairs.ts'
 import { withServices, granted } from './open-services.ts'
 import { print } from './table.ts'
 
+const VERBS = ['list', 'create', 'limit']
+
 export const accounts: CliCommand = {
   usage: `jetpost accounts [list] [--json]
 jetpost accounts create <name> [--json]
@@ -16,9 +18,7 @@ jetpost accounts limit <account> <class>=<per minute>… [--json]`,
     const { positionals: [verb = 'list', ...rest], values: { json } } = readArgs(args, {})
     const [name, ...more] = rest
     if (verb === 'list' && name === undefined) return await list(json)
-    if (!['list', 'create', 'limit'].includes(verb)) {
-      throw noVerb(accounts, 'accounts', verb, ['list', 'create', 'limit'])
-    }
+    if (!VERBS.includes(verb)) throw noVerb(accounts, 'accounts', verb, VERBS)
     if (verb === 'create' && name !== undefined && more.length === 0) return await create(name, json)
     if (verb === 'limit' && name !== undefined && more.length > 0) return await limit(name, more, json)
     throw misused(accounts)

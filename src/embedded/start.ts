@@ -19,10 +19,10 @@ export interface EmbeddedOptions {
   /** Which of the two to run. The folder is locked in either case. */
   nats: boolean
   postgres: boolean
-  /** JETPOST_NATS_BIN, JETPOST_NATS_PORT, JETPOST_POSTGRES_PORT; null = found, free. */
-  natsBin: string | null
-  natsPort: number | null
-  postgresPort: number | null
+  /** JETPOST_NATS_BIN, JETPOST_NATS_PORT, JETPOST_POSTGRES_PORT; null, or left out = found, free. */
+  natsBin?: string | null
+  natsPort?: number | null
+  postgresPort?: number | null
   log: Log
   /** Takes a line of progress in plain words. */
   say: (line: string) => void
@@ -93,7 +93,7 @@ async function startBoth (options: EmbeddedOptions, kept: Kept): Promise<Supervi
 }
 
 async function startNats (options: EmbeddedOptions, kept: Kept, signal: AbortSignal): Promise<Supervised> {
-  const { dataDir, natsBin, natsPort, log, say } = options
+  const { dataDir, natsBin = null, natsPort = null, log, say } = options
   const file = await findNatsServer({ natsBin, dataDir, say, signal })
   const startMs = performance.now()
   const server = await supervise(natsPlan({ file, dataDir, port: natsPort, kept }), { log, say, signal })
@@ -102,7 +102,7 @@ async function startNats (options: EmbeddedOptions, kept: Kept, signal: AbortSig
 }
 
 async function startPostgres (options: EmbeddedOptions, kept: Kept, signal: AbortSignal): Promise<Supervised> {
-  const { dataDir, postgresPort, log, say } = options
+  const { dataDir, postgresPort = null, log, say } = options
   const startMs = performance.now()
   const programs = findPostgres(dataDir)
   const account = await postgresAccount(postgresFolder(dataDir), programs)

@@ -1,6 +1,6 @@
 import type { UnstampedOf } from '../define.ts'
 import type { AccountEntry, KeyEntry } from '../directory.ts'
-import { DEFAULT_LIMITS, limitOf } from '../key/decide.ts'
+import { DEFAULT_LIMITS } from '../key/decide.ts'
 import type { LimitClass } from '../key/facts.ts'
 import { AccountLimitsChanged, FIRST_ACCOUNT, type accountFacts } from './facts.ts'
 
@@ -11,7 +11,7 @@ const KEYS = 10
  *  operator's. An operator who gave one of its keys more has meant it. */
 export function accountLimitOf (account: AccountEntry, key: KeyEntry, limitClass: LimitClass): number | null {
   const limit = account.limits[limitClass] ?? (account.id === FIRST_ACCOUNT ? null : KEYS * DEFAULT_LIMITS[limitClass])
-  return limit === null ? null : Math.max(limit, key.limits[limitClass] === undefined ? 0 : limitOf(key, limitClass))
+  return limit === null ? null : Math.max(limit, key.limits[limitClass] ?? 0)
 }
 
 /** Classes that are left out stay as they are. */

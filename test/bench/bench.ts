@@ -47,8 +47,6 @@ export const openEmbeddedServers: OpenServers = async ({ nats = true, postgres =
     nats,
     postgres,
     natsBin: process.env.JETPOST_NATS_BIN || null,
-    natsPort: null,
-    postgresPort: null,
     log: createLog('error'),
     say: () => {}
   })

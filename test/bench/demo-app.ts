@@ -52,9 +52,6 @@ export async function startDemoApp (scope: Scope): Promise<{ app: TestApp, seeds
     dataDir,
     nats: true,
     postgres: true,
-    natsBin: null,
-    natsPort: null,
-    postgresPort: null,
     log: createLog('silent'),
     say: () => {}
   })

@@ -119,9 +119,6 @@ async function openDatabase (t: Test): Promise<{ url: string, start(): Promise<v
       dataDir,
       nats: false,
       postgres: true,
-      natsBin: null,
-      natsPort: null,
-      postgresPort: null,
       log: createLog('silent'),
       say: () => {}
     })

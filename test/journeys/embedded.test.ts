@@ -35,8 +35,6 @@ async function start (t: Test, dataDir: string, options: Partial<EmbeddedOptions
     nats: true,
     postgres: true,
     natsBin: process.env.JETPOST_NATS_BIN ?? null,
-    natsPort: null,
-    postgresPort: null,
     log: createLog('silent'),
     say: line => t.comment(line),
     ...options

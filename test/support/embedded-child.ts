@@ -8,8 +8,6 @@ const embedded = await startEmbedded({
   nats: true,
   postgres: true,
   natsBin: process.env.JETPOST_NATS_BIN ?? null,
-  natsPort: null,
-  postgresPort: null,
   log: createLog('warn'),
   say: () => {}
 })

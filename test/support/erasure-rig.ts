@@ -37,8 +37,6 @@ export async function servers (t: Test, known?: string): Promise<Embedded & { fo
     nats: true,
     postgres: true,
     natsBin,
-    natsPort: null,
-    postgresPort: null,
     log: createLog('silent'),
     say: () => {}
   })

@@ -22,9 +22,6 @@ export async function openPostgres (
     dataDir,
     nats: false,
     postgres: true,
-    natsBin: null,
-    natsPort: null,
-    postgresPort: null,
     log: createLog('warn'),
     say,
     signal

@@ -13,9 +13,6 @@ export async function makePostgres (folder: string, powers: string[], say: (line
     dataDir: folder,
     nats: false,
     postgres: true,
-    natsBin: null,
-    natsPort: null,
-    postgresPort: null,
     log: createLog('silent'),
     say
   })

@@ -37,7 +37,11 @@ export async function listDeliveries (webhook: string | undefined, values: Webho
   const page = await withPostgres(async pool => {
     const found = await ask(pool, deliveriesPage({ account, filters, limit, cursor }))
     if (found.data.length === 0) await checkExists(pool, account, webhook)
-    return { ...found, data: await withWaits(found.data, account) }
+    // Only where a delivery may wait for its endpoint are the endpoints asked.
+    const data = found.data.some(({ state }) => state === 'pending')
+      ? await withAsker(account, async services => found.data.map(delivery => shownBy(services, delivery)))
+      : found.data.map(delivery => ({ ...delivery, waits: null }))
+    return { ...found, data }
   })
   printPage(page, webhook === undefined, json)
 }
@@ -45,14 +49,12 @@ export async function listDeliveries (webhook: string | undefined, values: Webho
 /** A delivery, and what it waits for. */
 type Shown<T extends DeliverySummary = DeliverySummary> = T & { waits: DeliveryWait | null }
 
-/** Asks the endpoints only where a delivery may wait for one. */
-async function withWaits<T extends DeliverySummary> (all: T[], account: string): Promise<Shown<T>[]> {
-  if (!all.some(({ state }) => state === 'pending')) return all.map(delivery => ({ ...delivery, waits: null }))
-  return await withAsker(account, async ({ directory, factLog: { clock } }) =>
-    all.map(delivery => ({
-      ...delivery,
-      waits: waitOf(delivery, directory.now.webhooks.get(delivery.webhook) ?? null, clock.nowMs())
-    })))
+function shownBy<T extends DeliverySummary> (
+  { directory, factLog: { clock } }: Pick<Services, 'directory' | 'factLog'>,
+  delivery: T
+): Shown<T> {
+  const webhook = directory.now.webhooks.get(delivery.webhook) ?? null
+  return { ...delivery, waits: waitOf(delivery, webhook, clock.nowMs()) }
 }
 
 function filtersOf (
@@ -114,8 +116,10 @@ export async function showDelivery (id: string, { account, json }: WebhookValues
   const [record, body] = await withPostgres(async pool => {
     const found = await ask(pool, getDelivery({ account, id }))
     if (found === null) throw new Complaint(`There is no delivery ${id}.`)
-    const [shown] = await withWaits([found], account)
-    return [shown!, await withAsker(account, async services => await bodyAt(services, pool, account, id))] as const
+    return await withAsker(
+      account,
+      async services => [shownBy(services, found), await bodyAt(services, pool, account, id)] as const
+    )
   })
   if (json) return print([{ ...answerOf(record), requests: record.tries.map(tryAnswer), body }], true)
   printFields(rowOf(record))

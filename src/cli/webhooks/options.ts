@@ -1,5 +1,5 @@
-import type { Asker, Services } from '#src/actions/services.ts'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
+import type { Asker, Services } from '#src/actions/services.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'

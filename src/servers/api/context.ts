@@ -20,7 +20,7 @@ import type { Log } from '#src/base/log.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
-import { type Authenticator, authorizationOf, createAuthenticator, needsLiveKey } from './auth.ts'
+import { type Authenticator, authorizationOf, needsLiveKey } from './auth.ts'
 import { BodyBudget } from './body-budget.ts'
 import {
   answer,
@@ -124,6 +124,7 @@ export type Api = FastifyInstance<
 export interface ApiOptions {
   services: Services
   counters: Counters
+  authenticator: Authenticator
   internalKeys: InternalKeys
   /** Where clients find the documentation. */
   publicUrl: string
@@ -132,9 +133,11 @@ export interface ApiOptions {
 
 /** What holds for all of /api, in this order: 401 → 429 → 403 scope → 400/413/415 → 422 → the route's own. Returns
  *  the limiter, for what the HTTP parser refuses before any of this runs. */
-export function apiContext (app: Api, { services, counters, internalKeys, publicUrl, log }: ApiOptions): Limiter {
-  const { clock } = services.factLog
-  const limiter = createLimiter(counters, services.directory, clock)
+export function apiContext (
+  app: Api,
+  { services, counters, authenticator, internalKeys, publicUrl, log }: ApiOptions
+): Limiter {
+  const limiter = createLimiter(counters, services.directory, services.factLog.clock)
   const methodsOf = rememberMethods(app)
   app.decorateRequest('key', null)
   app.decorateRequest('rateLimit', null)
@@ -149,7 +152,7 @@ export function apiContext (app: Api, { services, counters, internalKeys, public
     // Answers may show a key, a signing secret or somebody's mail, on whatever way they go.
     reply.header('cache-control', 'no-store')
   })
-  app.addHook('onRequest', authenticate(createAuthenticator(services.directory, clock), internalKeys, limiter))
+  app.addHook('onRequest', authenticate(authenticator, internalKeys, limiter))
   const budget = new BodyBudget()
   app.addHook('preParsing', async (request, reply) => {
     const refusal = refusalOf(request)

@@ -1,4 +1,3 @@
-import { testKeyRefusal } from '#streams/key/decide.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { OperationsUnavailable } from '#src/operations/report.ts'
 import { heading, tabs } from '../parts.ts'
@@ -28,9 +27,8 @@ export function operationsPage (tab: OperationsTab, body: Value): PageResult {
 
 /** Pages for operators alone: they show and change what all accounts share. */
 export function operatorsOnly (pages: Pages): Pages {
-  const guarded = (handler: Handler, changes = false): Handler => async visit => {
+  const guarded = (handler: Handler): Handler => async visit => {
     if (!visit.isOperator) throw new PageNotFound()
-    if (changes && visit.key.test) throw new FormRefused(testKeyRefusal().message)
     try {
       return await handler(visit)
     } catch (error) {
@@ -39,7 +37,7 @@ export function operatorsOnly (pages: Pages): Pages {
   }
   return {
     get: (path, handler) => pages.get(path, guarded(handler)),
-    post: (path, handler) => pages.post(path, guarded(handler, true))
+    post: (path, handler) => pages.post(path, guarded(handler))
   }
 }
 
