@@ -1,6 +1,6 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import { suppressionOf, type SuppressionFact } from '#streams/suppression/state.ts'
+import { suppressionOf, type SuppressionFact } from '#streams/suppression/decide.ts'
 import type { Projection, Sql } from '../define.ts'
 import { laws, table } from '../table.ts'
 

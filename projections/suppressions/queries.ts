@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { Nullable } from '#streams/define.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
-import type { SuppressionState } from '#streams/suppression/state.ts'
+import type { SuppressionState } from '#streams/suppression/decide.ts'
 import { all, sql, type Query, type Sql } from '../define.ts'
 
 /** A suppression as the API shows it. */

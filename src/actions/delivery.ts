@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, Recorded } from '#streams/define.ts'
-import type { GiveUpReason } from '#streams/delivery/decide.ts'
+import type { GiveUpReason, Pending } from '#streams/delivery/decide.ts'
 import {
   BatchJoined,
   DeliveryAttempted,
@@ -12,7 +12,6 @@ import {
   FanoutAdvanced,
   type Owed
 } from '#streams/delivery/facts.ts'
-import type { Pending } from '#streams/delivery/state.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { placeOf } from '#streams/place.ts'

@@ -3,7 +3,7 @@ import { EmailMoved, EmailRecorded, type EmailRequested } from '#streams/email/f
 import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
-import { CONTENT_STREAM, placesOfBlob } from '#src/nats/blob-places.ts'
+import { CONTENT_STREAM, placesOfBlob } from '#src/nats/blobs.ts'
 import { getFact } from '#src/nats/get.ts'
 import type { ServiceSettings } from './services.ts'
 import { placesOf, type RecordRest, type Trace } from './erasure-find.ts'

@@ -1,5 +1,5 @@
 import { Value } from '@sinclair/typebox/value'
-import { ReplayWake, type WaitReason } from '#streams/replay/wait.ts'
+import { ReplayWake, type WaitReason } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { readMessages } from '#src/nats/range.ts'

@@ -1,6 +1,12 @@
-import { foldAddress, isSandbox, sandboxStanding } from '#streams/suppression/decide.ts'
+import {
+  foldAddress,
+  isSandbox,
+  sandboxStanding,
+  suppressionOf,
+  type SuppressionState,
+  type SuppressionFact
+} from '#streams/suppression/decide.ts'
 import type { StandingReason } from '#streams/suppression/facts.ts'
-import { suppressionOf, type SuppressionState, type SuppressionFact } from '#streams/suppression/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Bus } from '#src/nats/connect.ts'

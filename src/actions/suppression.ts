@@ -1,12 +1,19 @@
+import { timestamp } from '#src/base/clock.ts'
 import { parseAddress } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
-import { suppressible, withReason } from '#streams/suppression/decide.ts'
+import { isErased } from '#streams/email/erase.ts'
+import {
+  suppressible,
+  withReason,
+  suppressionOf,
+  type SuppressionState,
+  type SuppressionFact
+} from '#streams/suppression/decide.ts'
 import { SuppressionAdded, SuppressionRemoved, type SuppressionReason } from '#streams/suppression/facts.ts'
-import { suppressionOf, type SuppressionState, type SuppressionFact } from '#streams/suppression/state.ts'
-import { timestamp } from '#src/base/clock.ts'
-import type { Asker, Services } from './services.ts'
-import { stamp, type FactCause } from './fact-log.ts'
+import { causedBy, stamp, type FactCause } from './fact-log.ts'
+import { recordEngagement, type RecipientRef } from './recipient.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
+import type { Services, Asker } from './services.ts'
 import { readSuppression, suppressionHash } from './suppression-store.ts'
 
 type WritingServices = Pick<Services, 'factLog'>
@@ -79,4 +86,20 @@ async function change (
     await factLog.append([{ fact, expectedSeq: seq }])
     return { before, after: suppressionOf(fact) }
   })
+}
+
+/** Somebody asks for no more mail like this one; durable when it resolves. The first time is an event, and what follows
+ *  from it is the reactions' business. Who asks again may have been let in again since: then it holds at once, and is
+ *  no further event. Throws LogUnavailable or Conflict. */
+export async function unsubscribe (
+  { factLog }: Pick<Services, 'factLog'>,
+  ref: RecipientRef,
+  by: 'one-click' | 'page'
+): Promise<void> {
+  if (await recordEngagement(factLog, ref, { type: 'email.unsubscribed', data: { by, report: null } })) return
+  const { request: { fact }, n } = ref
+  const { address } = fact.data.recipients[n]!
+  // Whose mail it was is forgotten: there is nobody left to suppress.
+  if (fact.data.test || isErased(address)) return
+  await suppress({ factLog }, causedBy(fact), { address, reason: 'unsubscribe', email: fact.data.email })
 }

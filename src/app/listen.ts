@@ -6,7 +6,7 @@ import { buildHttp } from '#src/http.ts'
 import { OperationsService } from '#src/operations/operations.ts'
 import { watchGauges } from '#src/servers/ops/metrics.ts'
 import type { Projector } from '#src/workers/projector/projector.ts'
-import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
+import { createCheckpoints } from '#src/workers/projector/commit.ts'
 import type { AppContext } from './context.ts'
 
 /** Together with what the roles take, within docker-compose.yml's stop_grace_period. */

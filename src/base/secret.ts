@@ -1,4 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { chmod, link, mkdir, readFile, stat, unlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 
 /** Seals and opens what must be recoverable (webhook and DKIM secrets) with a key derived from JETPOST_SECRET, and
  *  makes secrets that follow from it. */
@@ -47,4 +49,20 @@ export function sha256Hex (text: string | Uint8Array): string {
 /** A new random secret: `prefix` and 256 bits in base64url. */
 export function newSecret (prefix: string): string {
   return prefix + randomBytes(32).toString('base64url')
+}
+
+/** The installation's own secret, made once in the data folder (0600) when the operator sets none. Two
+ *  processes that start together end up with the same. */
+export async function secretOf (dataDir: string): Promise<string> {
+  const path = join(dataDir, 'secret')
+  const known = await readFile(path, 'utf8').catch(() => null)
+  if (known !== null) return known.trim()
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  // That another may pass through it, who runs PostgreSQL for root, is well.
+  if (((await stat(dataDir)).mode & 0o067) !== 0) await chmod(dataDir, 0o700)
+  const draft = `${path}.${process.pid}`
+  await writeFile(draft, `${newSecret('')}\n`, { mode: 0o600, flush: true })
+  await link(draft, path).catch(() => {})
+  await unlink(draft)
+  return (await readFile(path, 'utf8')).trim()
 }

@@ -2,7 +2,7 @@ import type { AccountEntry } from '#streams/directory.ts'
 import { LIMIT_CLASSES } from '#streams/key/facts.ts'
 import { createAccount, limitAccount } from '#src/actions/account.ts'
 import { misused, noVerb, readArgs, type CliCommand } from './command.ts'
-import { limitOfPair, pairsOf } from './limit-pairs.ts'
+import { limitOfPair, pairsOf } from './input.ts'
 import { withServices, granted } from './open-services.ts'
 import { print } from './table.ts'
 

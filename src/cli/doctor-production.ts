@@ -1,18 +1,61 @@
-import type { DomainEntry } from '#streams/directory.ts'
-import { domainsInUse, isVerifiedEnough } from '#streams/domain/decide.ts'
-import { Refusal } from '#streams/define.ts'
+import { get } from 'node:https'
+import type { LookupFunction } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import { alertDomain } from '#src/actions/alert.ts'
 import { lastBackup } from '#src/actions/backup.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
-import { literalFault } from '#src/dns/guard.ts'
+import { createResolver, literalFault } from '#src/dns/guard.ts'
+import { Refusal } from '#streams/define.ts'
+import type { DomainEntry } from '#streams/directory.ts'
+import { domainsInUse, isVerifiedEnough } from '#streams/domain/decide.ts'
 import { examineLinks, examineMail, type Check } from './doctor-mail.ts'
 import { openBus } from './open-services.ts'
 import type { CommandSettings } from './settings.ts'
-import { lookAtPublicUrl, type PublicLook } from './public-url.ts'
 import { oneLine } from './text.ts'
+
+/** What a client sees at the public URL. */
+interface PublicLook {
+  /** Why it is not Jetpost that answers there; null = it is. */
+  fault: string | null
+  /** Unix ms until which its certificate is valid; null = there is none that a client accepts. */
+  certificateEndMs: number | null
+}
+
+const ANSWER_MS = 5000
+/** Every answer of the API has it. */
+const OURS = 'x-ratelimit-limit'
+
+/** Asks the public URL as a client does, within 5 s: through DNS and the proxy. By http nobody is asked. */
+async function lookAtPublicUrl ({ publicUrl, dns }: Config, ca?: string): Promise<PublicLook> {
+  if (!publicUrl.startsWith('https:')) return { fault: 'it is not https', certificateEndMs: null }
+  const resolve = createResolver(dns)
+  const lookup: LookupFunction = (host, { all }, callback) => {
+    resolve(host).then(found => {
+      if (found.length === 0) throw new Error(`${host} has no address`)
+      if (all === true) callback(null, found)
+      else callback(null, found[0]!.address, found[0]!.family)
+    }).catch(error => callback(asError(error), '', 0))
+  }
+  const { promise, resolve: settle } = Promise.withResolvers<PublicLook>()
+  const signal = AbortSignal.timeout(ANSWER_MS)
+  const request = get(`${publicUrl}/api/emails`, { lookup, ca, signal, agent: false }, response => {
+    const { valid_to: end } = (response.socket as TLSSocket).getPeerCertificate()
+    const isOurs = response.statusCode === 401 && response.headers[OURS] !== undefined
+    settle({
+      fault: isOurs ? null : `something else answers there (${response.statusCode})`,
+      certificateEndMs: Date.parse(end)
+    })
+    response.destroy()
+  })
+  request.on('error', error => {
+    const reason = signal.aborted ? `no answer within ${ANSWER_MS / 1000} s` : error.message
+    settle({ fault: reason, certificateEndMs: null })
+  })
+  return await promise
+}
 
 /** One step to production: done, or what must be done. */
 export interface ProductionStep {

@@ -9,7 +9,7 @@ import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { keyAnswer } from '#src/servers/api/keys.ts'
 import { misused, noVerb, readArgs, takeOnly, usageError, type CliCommand } from './command.ts'
-import { limitOfPair, pairsOf } from './limit-pairs.ts'
+import { limitOfPair, pairsOf } from './input.ts'
 import { withServices, granted, knownAccount } from './open-services.ts'
 import { print, printFields } from './table.ts'
 

@@ -11,12 +11,12 @@ import { subjects } from '#streams/subjects.ts'
 import { createFactLog } from '#src/actions/fact-log.ts'
 import { changeRecipients, type StoredRequest } from '#src/actions/recipient.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
-import { type Config, readConfig } from '#src/base/config.ts'
+import { readConfig, type Config } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog, type Log } from '#src/base/log.ts'
-import { secretOf } from '#src/base/secret-file.ts'
+import { secretOf } from '#src/base/secret.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
-import { type Bus, connectBus } from '#src/nats/connect.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createLookup, type Lookup } from '#src/nats/lookup.ts'
 import { decodeMessage } from '#src/nats/message.ts'
 import { readPages } from '#src/nats/range.ts'
@@ -24,15 +24,15 @@ import { configWhileRestoring, makePlace, release, removeStream } from '#src/nat
 import { restoreStream } from '#src/nats/snapshot.ts'
 import {
   examineSeal,
-  type Manifest,
   readAbout,
   readArchive,
   readManifest,
-  type StreamCopy,
-  verifyFiles
+  verifyFiles,
+  type Manifest,
+  type StreamCopy
 } from './backup-folder.ts'
-import { type CliCommand, misused, readArgs } from './command.ts'
-import { type Gauge, openGauge } from './gauge.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
+import { openGauge, type Gauge } from './gauge.ts'
 import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
 

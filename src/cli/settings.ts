@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { readConfig, withoutSecrets, type Config } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { secretOf } from '#src/base/secret-file.ts'
+import { secretOf } from '#src/base/secret.ts'
 import { readRunning, type RunningService } from '#src/embedded/running.ts'
 
 /** What a command works with: the settings of the running service, and above them those of its own environment. */

@@ -9,7 +9,7 @@ import type { Command } from './supervised-process.ts'
 import { stopOrphan } from './orphan.ts'
 import { choosePort } from './ports.ts'
 import { privateFolder, writePrivateFile } from './private-file.ts'
-import { serverEnv } from './server-env.ts'
+import { serverEnv } from './run-command.ts'
 import type { Plan } from './supervise.ts'
 
 const MEBIBYTE = 1024 * 1024

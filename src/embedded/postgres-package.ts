@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { Complaint, errorCode } from '#src/base/errors.ts'
 import { privateFolder } from './private-file.ts'
-import { serverEnv } from './server-env.ts'
+import { serverEnv } from './run-command.ts'
 
 /** PostgreSQL's programs as npm brought them. */
 export interface PostgresPackage {

@@ -1,5 +1,11 @@
-import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
+
+const PASSED = /^(PATH|HOME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TZDIR|TMPDIR|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH)$/
+
+/** The environment of a server that is no part of Jetpost: what programs need to run, and none of our secrets. */
+export function serverEnv (): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED.test(name)))
+}
 
 const OUTPUT_CHARS_MAX = 100_000
 

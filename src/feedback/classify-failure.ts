@@ -1,7 +1,6 @@
 import { CLASSES, type BounceClass } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
-import { isFilterOfCarrier } from './carriers.ts'
-import { canMean, classify } from './classify.ts'
+import { isFilterOfCarrier, canMean, classify } from './classify.ts'
 import { stageIn } from './diagnostic.ts'
 import { printable } from './reply.ts'
 import { patternOf, readSections } from './sections.ts'

@@ -1,10 +1,26 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type BounceClass, CLASSES, isGone } from '#streams/email/classes.ts'
+import { CLASSES, isGone, type BounceClass } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
-import { isFilterOfCarrier } from './carriers.ts'
-import { type Clues, type Diagnostic, plainLetters, readDiagnostic } from './diagnostic.ts'
-import { type PhraseSection, readSections } from './sections.ts'
+import { plainLetters, readDiagnostic, type Clues, type Diagnostic } from './diagnostic.ts'
+import { patternOf, readSections, type PhraseSection } from './sections.ts'
+
+const CARRIERS = new RegExp(
+  `@(?:[\\w-]{1,63}\\.){0,2}(?:${readSections('carriers.txt').map(section => patternOf(section).source).join('|')})` +
+    '(?![\\w-]|\\.\\w)',
+  'i'
+)
+
+/** Whether a carrier that calls a subscriber unknown means that his filter refused the message: it says so after DATA,
+ *  which sendmail reports as `5.2.0`. A recipient that is gone it refuses at RCPT. `to` = the address, or a text that
+ *  holds it. */
+export function isFilterOfCarrier (
+  why: BounceClass,
+  { to, stage, status }: { to: string, stage: SmtpStage | null, status: string | null }
+): boolean {
+  if (why !== 'userunknown' || status?.slice(2) === '1.1') return false
+  return (stage === 'data' || status === '5.2.0') && CARRIERS.test(to)
+}
 
 /** Enhanced status codes without their first digit (subject.detail, or the subject alone) when no text decides. Source:
  *  RFC 3463, 5248, 7293, 7372, 7504, 7505 and the IANA registry; from 7.30 on Google's, from 7.51 on Microsoft's own.

@@ -1,5 +1,5 @@
 import { addressesIn, addressOf, isStandIn, sameAddress } from './addresses.ts'
-import { FORMS, type Form } from './forms.ts'
+import { FORMS, type Form } from './signs.ts'
 import { repliesIn, withoutBoilerplate } from './classify-failure.ts'
 
 /** Addresses that may or may not be the one that failed, lower case left as it came. */

@@ -1,8 +1,96 @@
-import { CONTENT_BUCKET } from '#streams/topology.ts'
+import { sleep } from '#src/base/backoff.ts'
 import { deadline } from '#src/base/errors.ts'
-import { CONTENT_STREAM, placesOfBlob, placesOfStray } from './blob-places.ts'
+import { CONTENT_BUCKET } from '#streams/topology.ts'
+import { api } from './api.ts'
 import type { Bus } from './connect.ts'
-import { deleteSecurely } from './secure-delete.ts'
+import { isUnanswered, JetStreamError } from './errors.ts'
+import { getMessage } from './get.ts'
+import { readRange } from './range.ts'
+import { subjectsUnder } from './status.ts'
+
+const AT_ONCE = 8
+const ANSWER_MS = 5000
+const TRIES = 5
+const PAUSE_MS = 500
+/** err_codes of a deletion of what is not there: `sequence not found`, and one that failed, whatever the reason. */
+const NOT_DELETED = new Set([10043, 10057])
+
+/** Deletes messages so that their bytes are overwritten where they lie, on every replica; gone ones are left in peace.
+ *  Throws JetStreamError, or what `isUnanswered` knows after five silences. */
+export async function deleteSecurely (bus: Bus, stream: string, seqs: readonly number[]): Promise<void> {
+  const left = [...seqs]
+  const work = async () => {
+    for (let seq = left.pop(); seq !== undefined; seq = left.pop()) await deleteOne(bus, stream, seq)
+  }
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, left.length) }, work))
+}
+
+async function deleteOne (bus: Bus, stream: string, seq: number): Promise<void> {
+  for (let tries = 1;; tries++) {
+    try {
+      // Without `no_erase`: a purge, or a deletion with it, leaves the bytes on the disk.
+      return void await api(bus, `STREAM.MSG.DELETE.${stream}`, { seq }, ANSWER_MS)
+    } catch (error) {
+      if (error instanceof JetStreamError && NOT_DELETED.has(error.code)) {
+        if (await getMessage(bus, stream, { seq }, 'leader', ANSWER_MS) === null) return
+      }
+      if (!isUnanswered(error) || tries >= TRIES) throw error
+    }
+    await sleep(PAUSE_MS)
+  }
+}
+
+export const CONTENT_STREAM = `OBJ_${CONTENT_BUCKET}`
+
+const PLACES_TIMEOUT_MS = 5000
+
+/** Where an object of the store lies in its stream: its chunks, then its description; empty when there is none. The
+ *  store's own deletion purges, which leaves the bytes on the disk. Throws when NATS does not answer. */
+export async function placesOfBlob (bus: Bus, name: string): Promise<number[]> {
+  const described = await descriptionOf(bus, name)
+  if (described === null) return []
+  const chunks = await chunksUnder(bus, `$O.${CONTENT_BUCKET}.C.${described.nuid}`)
+  return [...chunks.map(({ seq }) => seq), described.seq]
+}
+
+/** Where chunks lie that no description names, stored before `beforeMs` (Unix): a store writes the description last,
+ *  and what was cut off before that nobody can ask for. Throws when NATS does not answer. */
+async function placesOfStray (bus: Bus, beforeMs: number): Promise<number[]> {
+  const chunks = `$O.${CONTENT_BUCKET}.C.`
+  const subjects = await subjectsUnder(bus, CONTENT_STREAM, `${chunks}>`)
+  const described = new Set<string>()
+  const descriptions = { stream: CONTENT_STREAM, filters: [`$O.${CONTENT_BUCKET}.M.>`], afterSeq: 0 }
+  for await (const messages of readRange(bus, descriptions)) {
+    for (const { data } of messages) described.add(chunks + nuidIn(data))
+  }
+  const places: number[] = []
+  for (const subject of subjects.filter(subject => !described.has(subject))) {
+    const old = (await chunksUnder(bus, subject)).filter(({ storedMs }) => storedMs < beforeMs)
+    places.push(...old.map(({ seq }) => seq))
+  }
+  return places
+}
+
+async function chunksUnder (bus: Bus, subject: string): Promise<Array<{ seq: number, storedMs: number }>> {
+  const chunks = { stream: CONTENT_STREAM, filters: [subject], afterSeq: 0, headersOnly: true }
+  const found: Array<{ seq: number, storedMs: number }> = []
+  for await (const messages of readRange(bus, chunks)) {
+    for (const { seq, storedMs } of messages) found.push({ seq, storedMs })
+  }
+  return found
+}
+
+function nuidIn (description: Uint8Array): string {
+  return (JSON.parse(Buffer.from(description).toString()) as { nuid: string }).nuid
+}
+
+async function descriptionOf (bus: Bus, name: string): Promise<{ nuid: string, seq: number } | null> {
+  const subject = `$O.${CONTENT_BUCKET}.M.${
+    Buffer.from(name).toString('base64').replaceAll('+', '-').replaceAll('/', '_')
+  }`
+  const message = await getMessage(bus, CONTENT_STREAM, { last_by_subj: subject }, 'leader', PLACES_TIMEOUT_MS)
+  return message === null ? null : { nuid: nuidIn(message.data), seq: message.seq }
+}
 
 const TIMEOUT_MS = 10_000
 

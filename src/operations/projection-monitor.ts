@@ -1,7 +1,8 @@
-import { projections } from '#projections/list.ts'
 import type { Projection } from '#projections/define.ts'
+import { projections } from '#projections/list.ts'
 import type { Clock } from '#src/base/clock.ts'
 import { asError, deadline, Late } from '#src/base/errors.ts'
+import { counted, duration } from '#src/base/figures.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import type { StreamStatus } from '#src/nats/status.ts'
@@ -20,6 +21,7 @@ import {
   type ProjectionStatus
 } from '#src/workers/projector/status.ts'
 import { cachedFor, reportOn, unavailable, type OperationsReport } from './report.ts'
+import { lagState } from './thresholds.ts'
 
 export type { Rebuild } from '#src/workers/projector/rebuilds.ts'
 
@@ -205,4 +207,35 @@ function messagesIn ({ streams }: Projection, known: StreamStatus[]): number | n
 /** A rebuild seen at that time is then another process's. */
 function hadEnded (rebuild: Rebuild | null, atMs: number): boolean {
   return rebuild === null || (rebuild.endedMs !== null && rebuild.endedMs < atMs)
+}
+
+/** What is wrong with a projection. */
+interface ProjectionAlarm {
+  kind: 'projection_lag' | 'dead_letters'
+  what: string
+  why: string
+}
+
+/** What is not known is not wrong. */
+export function projectionAlarms (
+  { name, lag, status }: Pick<ProjectionReport, 'name' | 'lag' | 'status'>
+): ProjectionAlarm[] {
+  const alarms: ProjectionAlarm[] = []
+  if (lag !== null && lagState(lag) === 'behind') {
+    const by = `By ${counted(lag.facts, 'fact')} and ${duration(lag.seconds * 1000)}.`
+    alarms.push({
+      kind: 'projection_lag',
+      what: `Projection ${name} is behind the log`,
+      why: `${by} Emails are still sent; lists are out of date.`
+    })
+  }
+  const deadLetters = status?.deadLetters ?? 0
+  if (deadLetters > 0) {
+    alarms.push({
+      kind: 'dead_letters',
+      what: `Projection ${name} has ${counted(deadLetters, 'dead-lettered fact')}`,
+      why: 'It could not write them. Lists lack them; the log has them.'
+    })
+  }
+  return alarms
 }

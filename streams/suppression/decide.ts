@@ -1,7 +1,24 @@
 import { domainOf, parseAddress } from '../address.ts'
 import { Refusal } from '../define.ts'
 import { SANDBOX_DOMAIN } from '../key/decide.ts'
-import type { StandingReason, SuppressionReason } from './facts.ts'
+import type { StandingReason, SuppressionAdded, SuppressionRemoved, SuppressionReason } from './facts.ts'
+
+export type SuppressionFact = SuppressionAdded | SuppressionRemoved
+
+/** An address of an account. */
+export interface SuppressionState {
+  /** As it was first given; null when it has been erased, and where nothing stands. */
+  address: string | null
+  /** Why it gets no mail, oldest first; empty = it may. */
+  standing: StandingReason[]
+}
+
+/** What the last fact of the address's subject says; null = there is none. Nothing to fold: the last one tells all. */
+export function suppressionOf (last: SuppressionFact | null): SuppressionState {
+  if (last === null || last.type === 'suppression.removed') return { address: null, standing: [] }
+  const { address, standing } = last.data
+  return { address, standing }
+}
 
 /** A normalised address as suppressions compare it: in lower case, the local part too, and in NFC. RFC 5321 2.4 lets a
  *  host tell `Ada@` from `ada@`; no provider does, and a recipient who has unsubscribed must not get mail because a

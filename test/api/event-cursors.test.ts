@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTokens } from '#src/content/token.ts'
-import { cursorsOf } from '#src/servers/api/event-cursors.ts'
+import { cursorsOf } from '#src/servers/api/event-stream.ts'
 
 const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'

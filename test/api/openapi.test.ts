@@ -8,7 +8,7 @@ import { eventBody, eventOf } from '#streams/email/event.ts'
 import type { Engagement } from '#streams/email/engagements.ts'
 import { LIMIT_CLASSES, SCOPES } from '#streams/key/facts.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
-import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
+import { signatureHeaders, signingKeys } from '#src/workers/webhooks/attempt.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { requested } from '../support/facts.ts'
 import { API_KEY, startTestApp, type Answer } from '../support/app.ts'

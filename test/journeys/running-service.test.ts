@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { readProcessStart } from '#src/embedded/process-start.ts'
+import { readProcessStart } from '#src/embedded/running.ts'
 import { jetpostHere } from '../support/command.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
 import { openRelay } from '../support/relay.ts'

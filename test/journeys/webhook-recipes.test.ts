@@ -11,7 +11,7 @@ import { deleteWebhook, finishRotation, rotateSecret } from '#src/actions/webhoo
 import type { Handled } from '#src/actions/handle-command.ts'
 import { deadline } from '#src/base/errors.ts'
 import { choosePort } from '#src/embedded/ports.ts'
-import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
+import { signatureHeaders, signingKeys } from '#src/workers/webhooks/attempt.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
 import { atExit } from '../support/at-exit.ts'

@@ -3,7 +3,7 @@ import { end, dutyOf, isRaised, PATIENCE_MS, raise, tell, claim, type Condition 
 import { ALERT_KINDS, type AlertState } from '#streams/alert/facts.ts'
 import type { ConsumerStatus } from '#src/nats/status.ts'
 import { lookAround, type AlertSources } from '#src/operations/alerts/conditions.ts'
-import { bodyOf, mailOf } from '#src/operations/alerts/notice.ts'
+import { bodyOf, mailOf } from '#src/operations/alerts/teller.ts'
 import type { RateReport } from '#src/operations/operations.ts'
 import { webhookEntry } from '../support/entries.ts'
 

@@ -7,7 +7,7 @@ import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
 import { describeConfig, hasDashboard, readConfig } from '#src/base/config.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { createVault, newSecret } from '#src/base/secret.ts'
-import { coalesce } from '#src/base/coalesce.ts'
+import { coalesce } from '#src/servers/dashboard/live.ts'
 
 t.test('the environment is understood whole, or every fault is named in one complaint', async t => {
   const config = readConfig({})

@@ -10,9 +10,10 @@ import {
   RETRY_MS_MAX,
   retryAfterMs,
   retryAtMs,
-  giveUpReason
+  giveUpReason,
+  pendingAfter,
+  type Pending
 } from '#streams/delivery/decide.ts'
-import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import type { WebhookMode } from '#streams/webhook/facts.ts'
 import { webhookEntry } from '../support/entries.ts'
 

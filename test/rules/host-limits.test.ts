@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HostLimits } from '#src/workers/sender/host-limits.ts'
+import { HostLimits } from '#src/workers/sender/site.ts'
 
 const MINUTE = 60_000
 

@@ -2,11 +2,9 @@ import t from 'tap'
 import { newId } from '#src/base/id.ts'
 import { createTokens, type Pointer } from '#src/content/token.ts'
 import type { BounceReport, ReportedRecipient } from '#src/feedback/report.ts'
-import { createAllowance, networkOf } from '#src/servers/inbound-smtp/allowance.ts'
-import { ReceiveSlots } from '#src/servers/inbound-smtp/slots.ts'
+import { createAllowance, networkOf, ReceiveSlots } from '#src/servers/inbound-smtp/allowance.ts'
 import { decideRecipient, tokenIn } from '#src/servers/inbound-smtp/recipient.ts'
-import { namedRecipients } from '#src/workers/inbound/named-recipients.ts'
-import { effectOf } from '#src/workers/inbound/effect.ts'
+import { namedRecipients, effectOf } from '#src/workers/inbound/effect.ts'
 
 const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
 const others = createTokens('another-secret-with-at-least-32-characters!!')

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { namesHost, parsePolicy, policyId } from '#src/workers/sender/sts-policy.ts'
+import { namesHost, parsePolicy, policyId } from '#src/workers/sender/mta-sts.ts'
 
 const lines = (...text: string[]) => text.join('\r\n')
 

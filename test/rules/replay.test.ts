@@ -13,10 +13,11 @@ import {
   replayFault,
   stateOf,
   endReasonOf,
+  nextTurnMs,
+  waitsBefore,
   type ReplayWish
 } from '#streams/replay/decide.ts'
 import type { Replay, ReplayEnded, ReplayRequested } from '#streams/replay/facts.ts'
-import { nextTurnMs, waitsBefore } from '#streams/replay/wait.ts'
 
 const NOW = Date.parse('2026-12-01T12:00:00.000Z')
 const HOUR_MS = 3_600_000

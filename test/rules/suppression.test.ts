@@ -1,9 +1,16 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { parseAddress } from '#streams/address.ts'
-import { foldAddress, heldBack, isSandbox, suppressible, withReason } from '#streams/suppression/decide.ts'
+import {
+  foldAddress,
+  heldBack,
+  isSandbox,
+  suppressible,
+  withReason,
+  suppressionOf,
+  type SuppressionFact
+} from '#streams/suppression/decide.ts'
 import { REASONS, type StandingReason, type SuppressionReason } from '#streams/suppression/facts.ts'
-import { suppressionOf, type SuppressionFact } from '#streams/suppression/state.ts'
 
 const since = '2026-11-21T10:00:00.000Z'
 const entry = (reason: SuppressionReason, email: string | null = null): StandingReason => ({ reason, email, since })

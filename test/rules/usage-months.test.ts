@@ -1,5 +1,5 @@
 import t from 'tap'
-import { monthAfter, monthOf, monthStartMs, settledMonths } from '#streams/usage/months.ts'
+import { monthAfter, monthOf, monthStartMs, settledMonths } from '#streams/usage/facts.ts'
 
 const ms = (time: string) => Date.parse(time)
 

@@ -9,7 +9,7 @@ import { DeliveryWorker } from '#src/workers/webhooks/delivery-worker.ts'
 import { Endpoint, type EndpointAnswer, type EndpointRules } from '#src/workers/webhooks/endpoint.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import type { Pending } from '#streams/delivery/state.ts'
+import type { Pending } from '#streams/delivery/decide.ts'
 import { webhookEntry } from '../support/entries.ts'
 import {
   ACCOUNT,

@@ -1,7 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { eventIn } from '#streams/delivery/decide.ts'
+import { eventIn, pendingAfter, type Pending } from '#streams/delivery/decide.ts'
 import type { DeliveryAttempted, DeliveryFailed, DeliveryMoved, DeliveryRequested } from '#streams/delivery/facts.ts'
-import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
 import type { AnyFact } from '#streams/catalog.ts'

@@ -4,7 +4,7 @@ import type { Directory, WebhookEntry } from '#streams/directory.ts'
 import { alertIdOf } from '#src/actions/alert.ts'
 import { consumerState } from '../consumer-state.ts'
 import type { OperationsService } from '../operations.ts'
-import { projectionAlarms } from '../projection-alarms.ts'
+import { projectionAlarms } from '../projection-monitor.ts'
 import { alarmsIn } from '../reputation.ts'
 
 /** What is to be alerted about now. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
-import { isInRanges, type AddressRanges } from '#src/base/address-ranges.ts'
+import { isInRanges, type AddressRanges } from '#src/base/config-values.ts'
 import type { Log } from '#src/base/log.ts'
 
 /** Connections of this process at once, as far as its descriptors allow, and of one address. */

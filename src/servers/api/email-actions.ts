@@ -16,9 +16,8 @@ import { loadRequest, type StoredRequest } from '#src/actions/recipient.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
-import { conflict, forbidden, notFound } from './errors.ts'
+import { conflict, forbidden, notFound, RecipientStates } from './errors.ts'
 import { granted, IdParams, isEmailId, MUST_BE_OBJECT, MUST_BE_TIME, timeFaults } from './params.ts'
-import { RecipientStates } from './recipient-states.ts'
 
 const ID = 'em_01m7ysevjmwmdcr41jq5rymhkp'
 const CancelAnswer = Type.Object({ id: Type.String(), canceled: RecipientStates, gone: RecipientStates }, {

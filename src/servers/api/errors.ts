@@ -1,8 +1,18 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
-import type { FieldFault } from '#streams/define.ts'
+import { RecipientStatusSchema } from '#projections/emails/status.ts'
 import { nearest } from '#src/base/suggest.ts'
-import { RecipientStates } from './recipient-states.ts'
+import type { FieldFault } from '#streams/define.ts'
+
+/** Some of an email's recipients, and the status of each. */
+export const RecipientStates = Type.Array(Type.Object({
+  n: Type.Integer(),
+  address: Type.String(),
+  status: RecipientStatusSchema,
+  may_have_arrived: Type.Optional(
+    Type.Literal(true, { description: 'Whether an earlier copy arrived is not known.' })
+  )
+}))
 
 /** What messages call a field: without the list it stands in, which `field` names. `attachments[0].content` is
  *  `content`. */

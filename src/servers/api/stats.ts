@@ -17,7 +17,7 @@ import { closedDomains, closedMonths, type UsageQueryOptions } from '#projection
 import { parseDomain } from '#streams/address.ts'
 import type { FieldFault } from '#streams/define.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
-import { monthOf, monthStartMs } from '#streams/usage/months.ts'
+import { monthOf, monthStartMs } from '#streams/usage/facts.ts'
 import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, schemaFaults, type Api } from './context.ts'

@@ -7,8 +7,7 @@ import { endSessions, signIn, signInByLink, type OpenSession } from '#src/action
 import { html, type Value } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
-import type { SessionCookies } from './cookies.ts'
-import { formOf } from './csrf.ts'
+import { formOf, type SessionCookies } from './csrf.ts'
 import { linkPage, signInPage } from './pages/sign-in.ts'
 
 /** Failures a minute by one address. They lock nobody out who has a key: behind an unknown proxy all visitors have one

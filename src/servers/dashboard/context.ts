@@ -1,16 +1,16 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import cookie from '@fastify/cookie'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { isOperator } from '#streams/key/decide.ts'
-import { asVisitor, isOpen } from '#streams/session/decide.ts'
-import { Jetpost } from '#src/client/client.ts'
+import type { FastifyRequest, FastifyInstance, FastifyReply } from 'fastify'
 import { renewTicket, visitorOf, type Visitor } from '#src/actions/session.ts'
 import { Html, html } from '#src/base/html.ts'
+import { Jetpost } from '#src/client/client.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
+import { isOperator } from '#streams/key/decide.ts'
+import { asVisitor, isOpen } from '#streams/session/decide.ts'
 import { accessRoutes } from './access.ts'
 import { assetRoutes } from './assets.ts'
-import { compressed } from './compress.ts'
-import { sessionCookies, type SessionCookies } from './cookies.ts'
-import { csrfOf, formOf, isCsrf, isForeign, isOwnUrl } from './csrf.ts'
+import { sessionCookies, csrfOf, formOf, isCsrf, isForeign, isOwnUrl, type SessionCookies } from './csrf.ts'
 import type { DashboardContext } from './dashboard-context.ts'
 import { errorPageOf } from './error-pages.ts'
 import { pageFor, plainPage, reloadFromHere } from './layout.ts'
@@ -18,6 +18,23 @@ import { LiveStreams, type SeenSequences } from './live.ts'
 import { framed } from './mail-frame.ts'
 import { ALL_PAGES } from './pages.ts'
 import { PageNotFound, type Handler, type PageResult, type Pages, type Visit } from './visit.ts'
+
+const zip = promisify(gzip)
+
+/** Less fits one packet anyhow. */
+const CHARS_MIN = 1400
+
+/** The page compressed, or null where it goes out as it is.
+ *
+ *  BREACH reads a secret out of the sizes of compressed answers that hold it beside a text of the attacker's choice. So
+ *  no answer is compressed that takes such a text out of its request: those to forms (which also show new keys), and
+ *  those to URLs with a query. What is left holds no secret that is worth guessing: form tokens are another text in
+ *  each page, keys are shown by their first letters, and no other site can make a browser ask for a page with its
+ *  session (SameSite=Strict). Source: breachattack.com. */
+async function compressed ({ method, url, headers }: FastifyRequest, html: string): Promise<Buffer | null> {
+  if (method !== 'GET' || url.includes('?') || html.length < CHARS_MIN) return null
+  return /\bgzip\b/.test(String(headers['accept-encoding'] ?? '')) ? await zip(html) : null
+}
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,17 +1,36 @@
 import { once } from 'node:events'
 import { Readable, type Writable } from 'node:stream'
+import type { Projection } from '#projections/define.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import { emails } from '#projections/emails/project.ts'
-import type { Projection } from '#projections/define.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
-import { coalesce } from '#src/base/coalesce.ts'
-import type { Bus } from '#src/nats/connect.ts'
 import { createChangeNotifier } from '#src/nats/change-notifier.ts'
+import type { Bus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/get.ts'
 import type { Checkpoints } from '#src/postgres/checkpoint.ts'
-import { FormRefused } from './visit.ts'
 import type { LiveTopic } from './parts.ts'
+import { FormRefused } from './visit.ts'
+
+/** Runs `run` once at a time for however many callers: those who come while it runs share the next run, since what they
+ *  ask about may be later than what this one sees. Who asks about what was so at `sinceMs` (`performance.now()`) needs
+ *  none where one that gave true began later. Resolves also when a run fails. */
+export function coalesce (run: () => Promise<boolean>): (sinceMs?: number) => Promise<void> {
+  let last = Promise.resolve()
+  let next: Promise<void> | null = null
+  let beganMs = -Infinity
+
+  async function begin (): Promise<void> {
+    await last
+    next = null
+    const nowMs = performance.now()
+    if (await run().catch(() => false)) beganMs = nowMs
+  }
+
+  return async (sinceMs = Infinity) => {
+    if (beganMs < sinceMs) await (next ??= last = begin())
+  }
+}
 
 const SOURCES: Record<LiveTopic, { stream: string, filter: string, projection: Projection }> = {
   emails: { stream: 'EMAILS', filter: 'email.>', projection: emails },

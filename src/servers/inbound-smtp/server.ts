@@ -9,10 +9,9 @@ import type { FactLog } from '#src/actions/fact-log.ts'
 import { Complaint, deadline, errorCode } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Tokens } from '#src/content/token.ts'
-import { createAllowance, networkOf, type Allowance } from './allowance.ts'
+import { createAllowance, networkOf, ReceiveSlots, type Allowance } from './allowance.ts'
 import { openCertificate, type Certificate } from './certificate.ts'
 import { decideRecipient, tokenIn } from './recipient.ts'
-import { ReceiveSlots } from './slots.ts'
 import { StreamUsage } from './usage.ts'
 
 export interface InboundOptions {

@@ -1,11 +1,11 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { Registry } from 'prom-client'
 import { domainOf } from '#streams/address.ts'
-import { type RecipientRef, recipientRefOf } from '#src/actions/recipient.ts'
+import { recipientRefOf, type RecipientRef } from '#src/actions/recipient.ts'
 import type { Services } from '#src/actions/services.ts'
-import { unsubscribe } from '#src/actions/unsubscribe.ts'
+import { unsubscribe } from '#src/actions/suppression.ts'
 import type { Log } from '#src/base/log.ts'
-import { donePage, errorPage, FORM_FIELD, formPage, type Parties, unavailablePage } from './pages.ts'
+import { donePage, errorPage, FORM_FIELD, formPage, unavailablePage, type Parties } from './pages.ts'
 import { clickRoute, isForgotten, openRoute, openVisits, tokenOf, type TokenPath } from './visits.ts'
 
 export interface TrackingOptions {

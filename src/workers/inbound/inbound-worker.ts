@@ -10,8 +10,7 @@ import type { Role } from '#src/base/role.ts'
 import type { Tokens } from '#src/content/token.ts'
 import type { BounceReport } from '#src/feedback/report.ts'
 import { work, type Job } from '#src/nats/work.ts'
-import { effectOf } from './effect.ts'
-import { namedRecipients, type NamedRecipient } from './named-recipients.ts'
+import { effectOf, namedRecipients, type NamedRecipient } from './effect.ts'
 import { ReportReader, type ReaderOptions } from './reader.ts'
 
 /** What became of a mail, for one recipient it is about: a fact; `nothing_new` = recorded before, or the recipient's

@@ -1,3 +1,4 @@
+import { deleteSome, type Projection } from '#projections/define.ts'
 import { pruneAttempts, pruneDeliveries } from '#projections/deliveries/queries.ts'
 import { emails } from '#projections/emails/project.ts'
 import { knownEmails } from '#projections/emails/queries.ts'
@@ -7,11 +8,42 @@ import { api } from '#src/nats/api.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequenceUnder } from '#src/nats/get.ts'
+import { ageMsMax } from '#src/nats/status.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
-import { deletePages, each, PAGE } from './pages.ts'
-import { deleteAged } from './retention.ts'
+import { liveSet, qualified } from '#src/postgres/table-sets.ts'
+import { deletePages, PAGE, each } from './pages.ts'
+
+interface RetentionOptions {
+  bus: Bus
+  pool: Pool
+  /** The ones whose rows age with their facts. */
+  projections: readonly Projection[]
+  /** Unix ms. */
+  nowMs(): number
+  signal: AbortSignal
+}
+
+/** Deletes rows older than the oldest facts that are kept, a page at a time; resolves to their number. The stream's own
+ *  maximum age decides for both. Throws when NATS or PostgreSQL does not answer. */
+export async function deleteAged (options: RetentionOptions): Promise<number> {
+  let removed = 0
+  for (const projection of options.projections) removed += await deleteOf(projection, options)
+  return removed
+}
+
+async function deleteOf (projection: Projection, { bus, pool, nowMs, signal }: RetentionOptions): Promise<number> {
+  const { aging } = projection
+  if (aging === undefined) return 0
+  const ageMs = await ageMsMax(bus, aging.stream)
+  if (!Number.isFinite(ageMs)) return 0
+  let removed = 0
+  for (const [table, condition] of Object.entries(aging.rows(nowMs() - ageMs))) {
+    removed += await deletePages(pool, signal, deleteSome(qualified(liveSet(projection), table), condition, PAGE))
+  }
+  return removed
+}
 
 export interface CleanupOptions {
   bus: Bus

@@ -15,7 +15,7 @@ import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
-import { vacuum } from '#src/postgres/vacuum.ts'
+import { vacuum } from '#src/postgres/reads.ts'
 
 export interface ErasureOptions {
   services: Services

@@ -1,7 +1,7 @@
 import { sql } from '#projections/define.ts'
 import { stats } from '#projections/stats/project.ts'
 import { countsOfMonth } from '#projections/stats/queries.ts'
-import { settledMonths } from '#streams/usage/months.ts'
+import { settledMonths } from '#streams/usage/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { closeMonth } from '#src/actions/usage.ts'
 import { timestamp } from '#src/base/clock.ts'

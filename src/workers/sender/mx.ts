@@ -8,7 +8,7 @@ import { HostFailure } from './errors.ts'
 import { forUnproven, openSession, type SmtpSession, type SmtpTimeouts } from './session.ts'
 import type { TrafficShape } from './shaping.ts'
 import type { Dial } from './site.ts'
-import { namesHost, type StsPolicy } from './sts-policy.ts'
+import { namesHost, type StsPolicy } from './mta-sts.ts'
 import type { Target } from './target.ts'
 
 /** A domain's MX hosts, best first, and the conditions for connecting to them. */

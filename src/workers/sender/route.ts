@@ -2,11 +2,10 @@ import type { Outcome } from '#streams/email/decide.ts'
 import { asError } from '#src/base/errors.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Dns, MxRecord } from '#src/dns/resolve.ts'
-import type { PolicyCache } from './mta-sts.ts'
+import { namesHost, type PolicyCache } from './mta-sts.ts'
 import type { MxConnector } from './mx.ts'
 import { setOf, siteOf } from './shaping.ts'
 import type { NextHop } from './site.ts'
-import { namesHost } from './sts-policy.ts'
 
 /** There is no route to the domain: the outcome of its mail, without any connection. */
 export interface NoRoute {

@@ -1,11 +1,58 @@
 import { backoffMs } from '#src/base/backoff.ts'
 import { Memory } from '#src/base/memory.ts'
 import { Suspended, troubleOf, type HostFailure, type HostTrouble } from './errors.ts'
-import { HostLimits } from './host-limits.ts'
 import { Pace } from './pace.ts'
-import type { SmtpSession } from './session.ts'
-import type { TrafficShape } from './shaping.ts'
+import { openSession, type SmtpTimeouts, type SmtpSession } from './session.ts'
+import { relayShape, type TrafficShape } from './shaping.ts'
 import type { Relay } from './target.ts'
+
+/** The bound on hosts remembered at one site. */
+const HOSTS_MAX = 1000
+/** How long hosts that refused one more connection are left with what they took; then one more is tried. */
+const HOLD_MS = 5 * 60_000
+
+/** Connections to the hosts of one site, by the hosts' name, and how many of them they bear: known once they have
+ *  refused one more while they went on with the others. Times are `nowMs` of one clock. */
+export class HostLimits {
+  /** Those being opened included. */
+  private readonly open = new Map<string, number>()
+  private readonly limits = new Memory<{ limit: number, sinceMs: number }>(HOSTS_MAX)
+
+  opened (hosts: string): void {
+    this.open.set(hosts, this.openTo(hosts) + 1)
+  }
+
+  closed (hosts: string): void {
+    const left = this.openTo(hosts) - 1
+    if (left > 0) this.open.set(hosts, left)
+    else this.open.delete(hosts)
+  }
+
+  isFull (hosts: string, nowMs: number): boolean {
+    const known = this.limits.get(hosts)
+    if (known === undefined) return false
+    return this.openTo(hosts) >= known.limit + (nowMs - known.sinceMs < HOLD_MS ? 0 : 1)
+  }
+
+  /** A connection stands: with more than the limit of them, there is none any more. */
+  connected (hosts: string): void {
+    const known = this.limits.get(hosts)
+    if (known !== undefined && this.openTo(hosts) > known.limit) this.limits.delete(hosts)
+  }
+
+  /** The last that was opened failed. True = it was one more: the others, open or being opened, are the limit from now
+   *  on. False = there is no other, so it says nothing about a limit. */
+  refused (hosts: string, nowMs: number): boolean {
+    const limit = this.openTo(hosts) - 1
+    if (limit > 0) this.limits.set(hosts, { limit, sinceMs: nowMs })
+    else this.limits.delete(hosts)
+    return limit > 0
+  }
+
+  private openTo (hosts: string): number {
+    return this.open.get(hosts) ?? 0
+  }
+}
 
 /** Where a mail goes next: a site, and what this mail requires of its sessions. Mails of many domains go to one site.
  */
@@ -235,4 +282,68 @@ const RETRY_MS_MIN = 250
 export function errorOf ({ trouble, untilMs, sinceMs }: Suspension, failure: HostFailure | null = null): Suspended {
   const nowMs = Date.now()
   return new Suspended(trouble, failure, Math.max(RETRY_MS_MIN, untilMs - nowMs), nowMs - sinceMs)
+}
+
+/** The bound on sites remembered: when it is reached, the unused site that was not needed for longest is forgotten. */
+const SITES_MAX = 5000
+
+export interface SitesOptions {
+  connections: number
+  hostname: string
+  timeouts: SmtpTimeouts
+}
+
+/** The sites that this process knows; a relay is a site of its own. */
+export class Sites {
+  private readonly options: SitesOptions
+  private readonly sites = new Map<NextHop['site'], Site>()
+  private readonly relays = new Map<Relay, NextHop>()
+
+  constructor (options: SitesOptions) {
+    this.options = options
+  }
+
+  all (): Iterable<Site> {
+    return this.sites.values()
+  }
+
+  siteOf (hop: NextHop): Site {
+    const known = this.sites.get(hop.site)
+    if (known !== undefined) {
+      this.sites.delete(hop.site)
+      this.sites.set(hop.site, known)
+      return known
+    }
+    if (this.sites.size >= SITES_MAX) this.forgetOne()
+    const site = new Site(hop)
+    this.sites.set(hop.site, site)
+    return site
+  }
+
+  nextHopOf (to: Relay | NextHop): NextHop {
+    if ('site' in to) return to
+    let hop = this.relays.get(to)
+    if (hop === undefined) {
+      hop = this.relayHop(to)
+      this.relays.set(to, hop)
+    }
+    return hop
+  }
+
+  private relayHop (relay: Relay): NextHop {
+    const { connections, hostname, timeouts } = this.options
+    return {
+      via: 'relay',
+      site: relay,
+      shape: relayShape(connections),
+      hosts: relay.host,
+      domain: '',
+      accepts: () => true,
+      open: () => openSession(relay, hostname, timeouts)
+    }
+  }
+
+  private forgetOne (): void {
+    for (const [name, site] of this.sites) if (site.isUnused()) return void this.sites.delete(name)
+  }
 }

@@ -1,26 +1,64 @@
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 import { bodyOf, NO_BODIES } from '#src/actions/delivery-body.ts'
 import { causeOf, failDelivery, recordAttempt } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import { judgeWebhook } from '#src/actions/webhook.ts'
-import { isGone, isSuccess, pausedMs, retryAfterMs, retryAtMs } from '#streams/delivery/decide.ts'
-import type { AnyFact } from '#streams/catalog.ts'
-import type { Recorded } from '#streams/define.ts'
-import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
-import type { Pending } from '#streams/delivery/state.ts'
-import type { WebhookEntry } from '#streams/directory.ts'
-import { overlapOf } from '#streams/webhook/decide.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import { idTimeMs } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import { isGone, isSuccess, pausedMs, retryAfterMs, retryAtMs, type Pending } from '#streams/delivery/decide.ts'
+import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
+import { overlapOf } from '#streams/webhook/decide.ts'
 import type { BodyCache } from './body-cache.ts'
 import type { EndpointHealth } from './endpoint-health.ts'
 import type { EndpointAnswer } from './endpoint.ts'
 import type { Poster, PostResult } from './post.ts'
-import { signatureHeaders, signingKeys, type SigningKeys } from './sign.ts'
+
+/** A signing secret as key objects, created once: a key passed as bytes costs five times the signature. */
+export interface SigningKeys {
+  /** The whole secret as it was shown, `whsec_` and base64. */
+  text: KeyObject
+  /** The bytes after `whsec_`. */
+  bytes: KeyObject
+}
+
+export function signingKeys (secret: string): SigningKeys {
+  return { text: createSecretKey(secret, 'utf8'), bytes: createSecretKey(secret.slice('whsec_'.length), 'base64') }
+}
+
+interface SignatureInput {
+  keys: SigningKeys
+  /** The keys of the secret before a rotation, while it still signs. */
+  previous: SigningKeys | null
+  /** The event's id: `webhook-id` is the same on every attempt. */
+  id: string
+  /** Unix seconds of this attempt. */
+  timestampS: number
+  body: Uint8Array
+}
+
+/** The headers that prove a callback is ours: spec 6.3's, keyed with the secret's text, and the three of Standard
+ *  Webhooks, keyed with the bytes after `whsec_`, which also sign id and time. While a rotation overlaps, both secrets
+ *  sign in the list, newest first; the spec's header holds one signature, the old secret's. Source: spec 6.3; contract,
+ *  "Webhooks"; standardwebhooks.com. */
+export function signatureHeaders ({ keys, previous, id, timestampS, body }: SignatureInput): Record<string, string> {
+  const digest = createHmac('sha256', (previous ?? keys).text).update(body).digest('hex')
+  const standard = ({ bytes }: SigningKeys) =>
+    `v1,${createHmac('sha256', bytes).update(`${id}.${timestampS}.`).update(body).digest('base64')}`
+  return {
+    'X-Service-Signature': `sha256=${digest}`,
+    'webhook-id': id,
+    'webhook-timestamp': String(timestampS),
+    'webhook-signature': previous === null ? standard(keys) : `${standard(keys)} ${standard(previous)}`
+  }
+}
 
 export interface RequesterOptions {
   factLog: FactLog

@@ -1,6 +1,6 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
+import { pendingAfter, type Pending } from '#streams/delivery/decide.ts'
 import { subjects, type DeliveryKind } from '#streams/subjects.ts'
 
 /** A delivery that has not ended. */

@@ -4,9 +4,16 @@ import { advanceReplay, endReplay, readPage, type FailedPage } from '#src/action
 import { scheduleReplay } from '#src/actions/replay-schedule.ts'
 import type { Recorded } from '#streams/define.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
-import { endReasonOf, pauseMs, replayFactIn } from '#streams/replay/decide.ts'
+import {
+  endReasonOf,
+  pauseMs,
+  replayFactIn,
+  nextTurnMs,
+  waitsBefore,
+  type ReplayWake,
+  type WaitReason
+} from '#streams/replay/decide.ts'
 import type { ReplayFact } from '#streams/replay/facts.ts'
-import { nextTurnMs, waitsBefore, type ReplayWake, type WaitReason } from '#streams/replay/wait.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'

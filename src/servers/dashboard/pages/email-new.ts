@@ -18,7 +18,7 @@ import {
 import type { PageResult, Pages, Visit } from '../visit.ts'
 import { utcTime } from '../times.ts'
 import { named } from './email-format.ts'
-import { ifAvailable } from '../if-available.ts'
+import { ifAvailable } from '../error-pages.ts'
 import { jsonIn } from './template-form.ts'
 
 const NOT_LINKED = 'The key you signed in with may not send from this domain. ' +

@@ -1,12 +1,12 @@
 import type { Email } from 'postal-mime'
-import { type Html, html } from '#src/base/html.ts'
+import { html, type Html } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import { readHead, readMail, subjectOf, UNREADABLE } from '#src/content/read.ts'
 import type { CaughtMail, CaughtMailbox } from '#src/operations/caught-mail.ts'
 import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { download } from '../download.ts'
-import { ifAvailable } from '../if-available.ts'
+import { ifAvailable } from '../error-pages.ts'
 import { framed, mailFrame, withPictures } from '../mail-frame.ts'
 import {
   badge,

@@ -1,10 +1,9 @@
 import type { ConsumerStatus, StreamStatus } from '#src/nats/status.ts'
 import type { OperationsService } from '#src/operations/operations.ts'
-import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
+import { projectionAlarms, type ProjectionReport } from '#src/operations/projection-monitor.ts'
 import { sentence } from '../parts.ts'
 import { worstFirst, type Concern } from './concerns.ts'
 import { tabName, type OperationsTab } from './operations-parts.ts'
-import { projectionAlarms } from '#src/operations/projection-alarms.ts'
 import { alarmsIn } from '#src/operations/reputation.ts'
 import { consumerState } from '#src/operations/consumer-state.ts'
 

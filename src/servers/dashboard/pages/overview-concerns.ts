@@ -16,7 +16,7 @@ import type { Visit } from '../visit.ts'
 import { worstFirst, type Concern } from './concerns.ts'
 import { concernsIn } from './operations-concerns.ts'
 import { sumOf } from './overview-figures.ts'
-import { ifAvailable } from '../if-available.ts'
+import { ifAvailable } from '../error-pages.ts'
 import { COUNTED_MAX } from './overview-queue.ts'
 import { countText } from './webhook-queries.ts'
 

@@ -6,7 +6,7 @@ import { ask } from '#src/postgres/query.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { number, time } from '../parts.ts'
 import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
-import { ifAvailable } from '../if-available.ts'
+import { ifAvailable } from '../error-pages.ts'
 import { countText } from './webhook-queries.ts'
 
 /** Emails of one state are counted up to this. */

@@ -1,15 +1,14 @@
 import { mayDo, SANDBOX_DOMAIN } from '#streams/key/decide.ts'
-import { type Html, html } from '#src/base/html.ts'
+import { html, type Html } from '#src/base/html.ts'
 import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
 import { CHART_ASSETS } from '../charts.ts'
 import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { ifAvailable } from '../if-available.ts'
+import { ifAvailable } from '../error-pages.ts'
 import {
   badge,
   codeBlock,
   faultBox,
-  type Faults,
   faultsIn,
   field,
   heading,
@@ -18,20 +17,21 @@ import {
   NO_FAULTS,
   select,
   tabs,
-  withQuery
+  withQuery,
+  type Faults
 } from '../parts.ts'
 import type { Pages, Visit } from '../visit.ts'
 import { concernsCard } from './concerns.ts'
 import { concernsOf } from './overview-concerns.ts'
 import {
   charts,
-  type Period,
-  type PeriodFigures,
   periodOf,
   PERIODS,
   readFigures,
   readTests,
-  tiles
+  tiles,
+  type Period,
+  type PeriodFigures
 } from './overview-figures.ts'
 import { createQueueReader, queueCard } from './overview-queue.ts'
 

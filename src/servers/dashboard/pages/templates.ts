@@ -24,7 +24,7 @@ import {
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { PageResult, Pages, Visit } from '../visit.ts'
 import { framed } from '../mail-frame.ts'
-import { ifAvailable } from '../if-available.ts'
+import { ifAvailable } from '../error-pages.ts'
 import { createPreviews, renderDraft, type TemplateDraft, type Previews } from './template-draft.ts'
 import { editorPage, listed, NO_SUBJECT, previewPart, type EditorOptions, type EditorState } from './template-editor.ts'
 import {

@@ -2,20 +2,19 @@ import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import type { PageCursor } from '#projections/cursor.ts'
 import { DELIVERY_STATES } from '#projections/deliveries/project.ts'
 import {
+  listDeliveries,
+  parsePlace,
   type DeliveryFilters,
   type DeliveryPage,
-  type DeliverySummary,
-  listDeliveries,
-  parsePlace
+  type DeliverySummary
 } from '#projections/deliveries/queries.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { createFieldReader, fieldText } from '../field-reader.ts'
+import { createFieldReader, fieldText, readDeliveries, UNAVAILABLE } from './webhook-queries.ts'
 import {
   badge,
   empty,
   faultBox,
-  type Faults,
   field,
   heading,
   live,
@@ -23,7 +22,8 @@ import {
   select,
   table,
   time,
-  withQuery
+  withQuery,
+  type Faults
 } from '../parts.ts'
 import { NOT_A_TIME, timeField, timeIn } from '../times.ts'
 import type { Pages, Visit } from '../visit.ts'
@@ -36,7 +36,6 @@ import {
   replayedBadge,
   responseText
 } from './webhook-format.ts'
-import { readDeliveries, UNAVAILABLE } from './webhook-queries.ts'
 
 const FOLDED = ['event', 'email', 'since', 'until']
 const FILTERS = ['state', 'error', ...FOLDED]

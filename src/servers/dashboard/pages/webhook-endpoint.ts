@@ -23,8 +23,7 @@ import { deliveryList } from './webhook-deliveries.ts'
 import { formIn, settingsIn, webhookForm, type WebhookForm } from './webhook-form.ts'
 import { countsOf, countText, dayAgo } from './webhook-queries.ts'
 import { replaysCard } from './webhook-replays.ts'
-import { secretPage } from './webhook-secret.ts'
-import { stateBadge } from './webhook-format.ts'
+import { secretPage, stateBadge } from './webhook-format.ts'
 
 const COUNT_MAX = 1000
 /** While a replay runs. */

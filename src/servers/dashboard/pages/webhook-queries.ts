@@ -1,12 +1,35 @@
+import type { Query } from '#projections/define.ts'
 import { deliveryCounts, type DeliveryCounts } from '#projections/deliveries/health.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
-import type { Query } from '#projections/define.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { answerFrom, ProjectionUnavailable } from '#src/postgres/reads.ts'
-import { number } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
+import { number, type Faults } from '../parts.ts'
 import type { Visit } from '../visit.ts'
+
+/** Reads the fields of a link or a form one by one, and remembers what is wrong with them. */
+export function createFieldReader (given: URLSearchParams) {
+  const wrong = new Map<string, string>()
+  return {
+    /** The field as `parse` has it. undefined = empty, or `parse` gave null, which is recorded as `fault`. */
+    read<T> (name: string, parse: (text: string) => T | null, fault: string): T | undefined {
+      const text = fieldText(given, name)
+      if (text === '') return undefined
+      const value = parse(text)
+      if (value === null) wrong.set(name, fault)
+      return value ?? undefined
+    },
+    faults: (): Faults => ({
+      of: name => wrong.get(name) ?? null,
+      summary: wrong.size === 0 ? null : [...wrong.values()].join(' ')
+    })
+  }
+}
+
+export function fieldText (given: URLSearchParams, name: string): string {
+  return given.get(name)?.trim() ?? ''
+}
 
 const DAY_MS = 86_400_000
 

@@ -26,7 +26,7 @@ import {
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { NOT_A_TIME, timeField, timeIn } from '../times.ts'
-import { createFieldReader, fieldText } from '../field-reader.ts'
+import { createFieldReader, fieldText } from './webhook-queries.ts'
 import { resultOrThrow, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { replayTable } from './webhook-replays.ts'
 import { periodText } from './webhook-format.ts'

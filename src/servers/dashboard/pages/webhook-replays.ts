@@ -1,5 +1,4 @@
-import type { ReplayState } from '#streams/replay/decide.ts'
-import type { WaitReason } from '#streams/replay/wait.ts'
+import type { ReplayState, WaitReason } from '#streams/replay/decide.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { actionButton, badge, number, table, time } from '../parts.ts'
 import type { Visit } from '../visit.ts'

@@ -23,8 +23,7 @@ import { endpointPages } from './webhook-endpoint.ts'
 import { formIn, NEW_FORM, settingsIn, startIn, webhookForm, type WebhookForm } from './webhook-form.ts'
 import { countsLine, countsOf } from './webhook-queries.ts'
 import { replayPages } from './webhook-replay.ts'
-import { secretPage } from './webhook-secret.ts'
-import { stateBadge } from './webhook-format.ts'
+import { secretPage, stateBadge } from './webhook-format.ts'
 
 /** Deliveries of each endpoint in the list. */
 const COUNT_MAX = 100

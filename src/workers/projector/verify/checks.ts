@@ -1,13 +1,12 @@
 import { sql, Sql } from '#projections/define.ts'
 import { FACT_STREAMS } from '#streams/place.ts'
 import { floorId } from '#src/base/id.ts'
-import { CONTENT_STREAM } from '#src/nats/blob-places.ts'
+import { CONTENT_STREAM } from '#src/nats/blobs.ts'
 import { KIND, numberOf } from './log-index.ts'
 import type { VerifySession } from './session.ts'
-import type { FindingCollector } from './findings.ts'
+import type { FindingCollector, LogState } from './findings.ts'
 import { SLACK_MS } from './gaps.ts'
 import { faultIn, type HistoryStep } from './history.ts'
-import type { LogState } from './log-state.ts'
 
 /** The reconciler removes content without a request when it is an hour old, and looks once an hour. */
 const ORPHAN_MS = 3 * 3_600_000

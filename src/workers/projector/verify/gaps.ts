@@ -5,8 +5,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { floorId } from '#src/base/id.ts'
 import { KIND, numberOf, type LogIndex } from './log-index.ts'
 import type { VerifySession } from './session.ts'
-import type { FindingCollector } from './findings.ts'
-import type { LogState } from './log-state.ts'
+import type { FindingCollector, LogState } from './findings.ts'
 
 /** Why sequences no longer have a message: by the stream's age, by a TTL of their own, by an erasure. */
 export interface GoneCounts {
