@@ -50,7 +50,7 @@ import { dashboardContext, DASHBOARD_HEADERS } from '#src/servers/dashboard/cont
 import type { OperationsService } from '#src/operations/operations.ts'
 import type { HealthCheck } from '#src/base/role.ts'
 import { healthRoutes } from '#src/servers/ops/health.ts'
-import { metricsRoute, type Metrics } from '#src/servers/ops/metrics.ts'
+import { metricsRoute, type Metrics, type MetricsReport } from '#src/servers/ops/metrics.ts'
 import { trackingPages } from '#src/servers/tracking/context.ts'
 import type { Counters } from '#src/nats/counters.ts'
 
@@ -66,6 +66,8 @@ export interface HttpOptions {
   mailboxDoor: MailboxDoor | null
   checks: HealthCheck[]
   metrics: Metrics
+  /** What a second process has counted; left out = there is none. */
+  otherMetrics?: () => Promise<MetricsReport>
   trustProxy: string[]
   log: Log
 }
@@ -108,7 +110,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     return answer(reply, internal(request.id))
   })
   healthRoutes(app, options.checks, log)
-  metricsRoute(app, metrics)
+  metricsRoute(app, metrics, options.otherMetrics)
   const authenticator = api === null ? null : createAuthenticator(api.services.directory, api.services.factLog.clock)
   const { catcher, mailboxDoor: door } = options
   if (catcher !== null && door !== null) {

@@ -3,7 +3,8 @@ import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
 import type { AppContext, AppOptions } from '#src/app/context.ts'
 import { listen, refuseTakenPort } from '#src/app/listen.ts'
 import { openContext } from '#src/app/open-context.ts'
-import { startRoles } from '#src/app/roles.ts'
+import { openCatcher, startRoles } from '#src/app/roles.ts'
+import { Workers } from '#src/app/workers.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { MAILBOX_LINK_PATH } from '#src/servers/mailbox/pages.ts'
@@ -34,11 +35,14 @@ export async function startApp (config: Config, options: AppOptions): Promise<Ap
   const stack = new AsyncDisposableStack()
   try {
     await refuseTakenPort(config)
+    const workers = launchWorkers(config, options)
+    stack.defer(() => workers?.kill())
     const context = await openContext(config, options, stack)
     const firstKey = await firstStart(context.services, config)
     // At once, whatever becomes of the rest of this start.
     if (firstKey !== null) options.onFirstKey?.(firstKey)
-    await startRoles(context)
+    if (workers === null) await startRoles(context)
+    else await startWorkers(context, workers)
     return appOf(context, await listen(context), firstKey)
   } catch (error) {
     await stack.disposeAsync()
@@ -46,13 +50,30 @@ export async function startApp (config: Config, options: AppOptions): Promise<Ap
   }
 }
 
+/** A process for the roles other than `api`, where the settings want one; it loads its code while the servers start. */
+function launchWorkers (config: Config, { environment, onWorkersLog, log }: AppOptions): Workers | null {
+  if (environment === undefined || config.processes === 1) return null
+  if (!config.roles.has('api') || config.roles.size === 1) return null
+  return new Workers({ environment, log, onLogLine: onWorkersLog })
+}
+
+async function startWorkers (context: AppContext, workers: Workers): Promise<void> {
+  const { config, servers: { natsUrl, databaseUrl }, log, stack } = context
+  const roles = [...config.roles].filter(role => role !== 'api')
+  const catcherUrl = config.roles.has('sender') ? (await openCatcher(context)).url : null
+  stack.defer(() => workers.stop())
+  await workers.start({ roles, servers: { natsUrl, databaseUrl }, catcherUrl })
+  context.workers = workers
+  log.info({ api: process.pid, workers: workers.pid, roles }, 'two processes: the api here, the other roles beside it')
+}
+
 function appOf (context: AppContext, url: string, firstKey: string | null): App {
-  const { config, services, bus, inbound, mailboxDoor, stack } = context
+  const { config, services, bus, inbound, workers, mailboxDoor, stack } = context
   const signsIn = config.roles.has('api') && hasDashboard(config)
   let stopping: Promise<void> | null = null
   return {
     url,
-    inboundPort: inbound?.port ?? null,
+    inboundPort: workers?.inboundPort ?? inbound?.port ?? null,
     firstKey,
     async mintSignInPath () {
       const key = signsIn ? operatorsKey(services) : null

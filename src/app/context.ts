@@ -16,6 +16,8 @@ import type { Metrics } from '#src/servers/ops/metrics.ts'
 import type { Projector } from '#src/workers/projector/projector.ts'
 import type { Servers } from '#src/workers/projector/rebuild.ts'
 import type { Sender, SenderTimings } from '#src/workers/sender/sender.ts'
+import type { Workers } from './workers.ts'
+import type { Assignment } from './workers-protocol.ts'
 
 /** What an app needs beside its settings. */
 export interface AppOptions {
@@ -27,6 +29,12 @@ export interface AppOptions {
   onFirstKey?(key: string): void
   /** Gives up a start that is not finished. */
   signal?: AbortSignal
+  /** What `config` was read from, for a second process to read, too; left out = all roles run in this one. */
+  environment?: NodeJS.ProcessEnv
+  /** Takes each line of the second process's log; left out = it goes to stderr. */
+  onWorkersLog?: (line: string) => void
+  /** Servers that another process runs; left out = those of the settings, and embedded ones where they name none. */
+  servers?: Assignment['servers']
   /** Time as actions see it; tests bring their own. */
   clock?: Clock
   /** Whose webhooks may go to http and private addresses; tests bring their own. */
@@ -52,6 +60,8 @@ export interface AppContext {
   readonly repair: (plan: ConsumerPlan) => Promise<boolean>
   /** Makes the reconciler run at once, where this process has one. */
   reconcileSoon: () => void
+  /** The second process, where this start made one. */
+  workers: Workers | null
   catcher: Catcher | null
   /** null = mail that was caught is in the dashboard alone. */
   mailboxDoor: MailboxDoor | null

@@ -15,7 +15,7 @@ const OPERATIONS_STOP_MS = 3000
 
 /** Starts the HTTP server; resolves to its URL. */
 export async function listen (context: AppContext): Promise<string> {
-  const { config, services, bus, pool, counters, metrics, log, stack } = context
+  const { config, services, bus, pool, counters, metrics, workers, log, stack } = context
   watchApp(context)
   const http = buildHttp({
     api: config.roles.has('api')
@@ -27,6 +27,7 @@ export async function listen (context: AppContext): Promise<string> {
     checks: checksOf(context),
     operations: openDashboardOperations(context),
     metrics,
+    otherMetrics: workers === null ? undefined : async () => await workers.metrics(),
     trustProxy: config.trustProxy,
     log
   })
@@ -56,7 +57,7 @@ function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Err
 }
 
 /** Gauges of what is running by now. */
-function watchApp ({ metrics, services: { factLog }, sender, counters, projectors, alerts }: AppContext): void {
+export function watchApp ({ metrics, services: { factLog }, sender, counters, projectors, alerts }: AppContext): void {
   watchGauges(metrics, {
     appendsPending: () => ({
       REQUESTS: factLog.pending('REQUESTS'),
@@ -96,7 +97,7 @@ function openDashboardOperations (context: AppContext): OperationsService | null
 }
 
 /** What /readyz asks. */
-function checksOf ({ bus, pool, roles }: AppContext): HealthCheck[] {
+export function checksOf ({ bus, pool, roles, workers }: AppContext): HealthCheck[] {
   return [
     { name: 'nats', check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
     { name: 'postgres', check: async () => await pool.unhealthyReason() },
@@ -104,7 +105,8 @@ function checksOf ({ bus, pool, roles }: AppContext): HealthCheck[] {
       name: role.name,
       check: () => role.unhealthyReason(),
       ...('lag' in role ? { details: () => lagOf(role as Projector) } : {})
-    }))
+    })),
+    ...(workers?.checks() ?? [])
   ]
 }
 

@@ -25,7 +25,7 @@ export async function openContext (
   stack: AsyncDisposableStack
 ): Promise<AppContext> {
   const { log, clock = systemClock, mayCallPrivate, timings = {} } = options
-  const { natsUrl, databaseUrl } = await openServers(config, options, stack)
+  const { natsUrl, databaseUrl } = options.servers ?? await openServers(config, options, stack)
   const secret = config.secret ?? await secretOf(config.dataDir)
   const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
   stack.defer(() => bus.close())
@@ -59,6 +59,7 @@ export async function openContext (
       return missing
     },
     reconcileSoon () {},
+    workers: null,
     catcher: null,
     mailboxDoor: null,
     inbound: null,

@@ -12,7 +12,7 @@ import { createResolver } from '#src/dns/guard.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { startInbound, type InboundServer } from '#src/servers/inbound-smtp/server.ts'
 import { MailboxDoor } from '#src/servers/mailbox/pages.ts'
-import { startCatcher } from '#src/servers/mailbox/server.ts'
+import { startCatcher, type Catcher } from '#src/servers/mailbox/server.ts'
 import { startInboundWorker } from '#src/workers/inbound/inbound-worker.ts'
 import { startAlerts } from '#src/operations/alerts/alerts.ts'
 import { createTeller } from '#src/operations/alerts/teller.ts'
@@ -33,23 +33,30 @@ import type { AppContext } from './context.ts'
 /** How many caught mails the mailbox holds. */
 const CAUGHT_MAX = 500
 
-/** What a sender needs and what must outlive it: the mail catcher, and its heartbeats. */
-async function openOutbox (context: AppContext) {
-  const { config, log, bus, stack } = context
+/** Opens the built-in mail catcher, and its door. */
+export async function openCatcher (context: AppContext): Promise<Catcher> {
+  const { config, services, log, stack } = context
   const catcher = await startCatcher({
     port: config.catcherPort,
     host: '127.0.0.1',
     keepMax: CAUGHT_MAX,
-    comeBack: mail => keepInbound(context.services.factLog, mail),
+    comeBack: mail => keepInbound(services.factLog, mail),
     log
   })
   stack.defer(() => catcher.stop())
   context.catcher = catcher
   if (isLocalUrl(config.publicUrl)) context.mailboxDoor = new MailboxDoor()
+  return catcher
+}
+
+/** What a sender needs and what must outlive it: the mail catcher, and its heartbeats. `catcherUrl` = where another
+ *  process has the catcher; null = it is here. */
+async function openOutbox (context: AppContext, catcherUrl: string | null) {
+  const { bus, stack } = context
   const worker = newId('w', Date.now())
   const heartbeats = startHeartbeats(bus, worker)
   stack.defer(() => heartbeats.stop())
-  return { catcherUrl: catcher.url, worker, heartbeats }
+  return { catcherUrl: catcherUrl ?? (await openCatcher(context)).url, worker, heartbeats }
 }
 
 type Outbox = Awaited<ReturnType<typeof openOutbox>>
@@ -80,11 +87,11 @@ function wireSender (context: AppContext, outbox: Outbox): Role {
 /** Within docker-compose.yml's stop_grace_period, together with what the HTTP server takes. */
 const ROLE_STOP_MS = 25_000
 
-/** Starts the workers of the roles that the settings name. */
-export async function startRoles (context: AppContext): Promise<void> {
+/** Starts the workers of the roles that the settings name. `catcherUrl` as in openOutbox. */
+export async function startRoles (context: AppContext, catcherUrl: string | null = null): Promise<void> {
   const { config: { roles }, log, stack } = context
   const working: Role[] = []
-  const outbox = roles.has('sender') ? await openOutbox(context) : null
+  const outbox = roles.has('sender') ? await openOutbox(context, catcherUrl) : null
   // All at once: the sender must not go on taking mail while others finish, and together they stay within what an
   // operator's stop allows.
   stack.defer(async () => void await Promise.all(working.map(role => stopInTime(role, log))))

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import {
   address,
   boolean,
@@ -28,6 +29,8 @@ type RoleName = typeof ROLES[number]
  *  made from this by `npm run docs`. */
 export interface Config {
   roles: Set<RoleName>
+  /** 2 = the api apart from the other roles. */
+  processes: number
   host: string
   port: number
   publicUrl: string
@@ -114,6 +117,15 @@ export const settings: Settings = {
     unset: '`all`',
     fallback: new Set(ROLES),
     parse: roles
+  },
+  processes: {
+    env: 'JETPOST_PROCESSES',
+    means: 'processes that a start makes of its roles: 1, or 2',
+    details: 'With 2, `api` runs in one and all other roles in the other, so that accepting mail never waits for ' +
+      'sending it. With 1, or where `api` is not among the roles or is alone, one process does it all.',
+    unset: '2 where the machine has two cores or more',
+    fallback: () => Math.min(2, availableParallelism()),
+    parse: integer(1, 2)
   },
   host: { env: 'HOST', means: 'address the HTTP server listens on', fallback: '127.0.0.1', parse: address },
   port: {

@@ -256,15 +256,17 @@ export const start: CliCommand = {
     const isTerminal = process.stdout.isTTY === true
     const output = isTerminal ? process.stdout : process.stderr
     const write = (line: string) => void output.write(`${line}\n`)
-    const log = isTerminal && process.stderr.isTTY
-      ? createLog(config.logLevel, logWriter(write))
-      : createLog(config.logLevel)
+    const isShown = isTerminal && process.stderr.isTTY
+    const shown = logWriter(write)
+    const log = createLog(config.logLevel, isShown ? shown : undefined)
     const stop = stopOnSignal()
     const app = await startApp(config, {
       log,
       say: line => write(isTerminal ? paint('dim', `  · ${line}`) : line),
       onFirstKey: key => firstKeyLines(key, output).forEach(write),
-      signal: stop.signal
+      signal: stop.signal,
+      environment: process.env,
+      onWorkersLog: isShown ? shown.write : undefined
     })
     await leaveNote(app, config, log)
     if (isTerminal && config.roles.has('sender')) await watchMail(app.bus, stop.signal, write, log)

@@ -16,7 +16,7 @@ Booleans are \`true\` or \`false\`. Lists are separated by commas.
 `
 
 const GROUPS: Array<[title: string, names: Array<keyof Config>]> = [
-  ['Process', ['roles', 'dataDir', 'secret', 'logLevel']],
+  ['Process', ['roles', 'processes', 'dataDir', 'secret', 'logLevel']],
   ['HTTP', ['host', 'port', 'publicUrl', 'trackingUrl', 'trustProxy']],
   ['NATS and PostgreSQL', [
     'natsUrl',

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 /** Values of this process, read when Prometheus scrapes. */
 export interface Gauges {
@@ -104,9 +104,17 @@ export function watchGauges (metrics: Metrics, gauges: Gauges): void {
   }
 }
 
-export function metricsRoute (app: FastifyInstance, metrics: Metrics): void {
-  app.get(
-    '/metrics',
-    async (_request, reply) => reply.type(metrics.registry.contentType).send(await metrics.registry.metrics())
-  )
+export type MetricsReport = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
+
+/** `others` = what the other processes of this start have counted; both are added up. */
+export function metricsRoute (
+  app: FastifyInstance,
+  { registry }: Metrics,
+  others?: () => Promise<MetricsReport>
+): void {
+  app.get('/metrics', async (_request, reply) => {
+    if (others === undefined) return reply.type(registry.contentType).send(await registry.metrics())
+    const all = AggregatorRegistry.aggregate(await Promise.all([registry.getMetricsAsJSON(), others()]))
+    return reply.type(registry.contentType).send(await all.metrics())
+  })
 }

@@ -1,0 +1,69 @@
+/** The second process of a start: the roles beside the api. It does what the first tells it, and ends with it. */
+import { readConfig, type Config } from '#src/base/config.ts'
+import { asError, Complaint } from '#src/base/errors.ts'
+import { createLog } from '#src/base/log.ts'
+import type { HealthCheck } from '#src/base/role.ts'
+import type { AppContext } from './context.ts'
+import { checksOf, watchApp } from './listen.ts'
+import { openContext } from './open-context.ts'
+import { startRoles } from './roles.ts'
+import type { Answers, Assignment, FromWorkers, PartReport, ToWorkers } from './workers-protocol.ts'
+
+const stack = new AsyncDisposableStack()
+const config = readConfig(process.env)
+const log = createLog(config.logLevel)
+let context: AppContext | null = null
+
+// A terminal, or a service manager, sends these to both processes: the first says when to stop.
+process.on('SIGINT', () => {})
+process.on('SIGTERM', () => {})
+// Its servers end with it, and nothing that is kept only here is owed to anybody.
+process.on('disconnect', () => process.exit(1))
+process.on('message', (message: ToWorkers) => void obey(message))
+
+async function obey (message: ToWorkers): Promise<void> {
+  switch (message.type) {
+    case 'start':
+      return await begin(message.assignment)
+    case 'stop':
+      return await end()
+    case 'ask':
+      tell({ type: 'answer', id: message.id, value: await answerTo(message.what) })
+  }
+}
+
+async function begin ({ roles, servers, catcherUrl }: Assignment): Promise<void> {
+  try {
+    const own = { ...config, roles: new Set(roles) as Config['roles'] }
+    context = await openContext(own, { log, say: line => log.info(line), servers }, stack)
+    await startRoles(context, catcherUrl)
+    watchApp(context)
+    tell({ type: 'started', inboundPort: context.inbound?.port ?? null })
+  } catch (error) {
+    tell({ type: 'failed', message: asError(error).message, isComplaint: error instanceof Complaint })
+    await end(1)
+  }
+}
+
+async function end (code = 0): Promise<void> {
+  await stack.disposeAsync().catch(err => log.warn({ err }, 'the workers did not stop cleanly'))
+  log.flush()
+  process.exit(code)
+}
+
+async function answerTo (what: keyof Answers): Promise<Answers[keyof Answers]> {
+  if (context === null) return []
+  return what === 'metrics'
+    ? await context.metrics.registry.getMetricsAsJSON()
+    : await Promise.all(checksOf(context).map(reportOf))
+}
+
+async function reportOf ({ name, check, details }: HealthCheck): Promise<PartReport> {
+  const reason = await Promise.resolve().then(check).catch((error: unknown) => asError(error).message)
+  return { name, reason, details: details?.() ?? {} }
+}
+
+function tell (message: FromWorkers): void {
+  // The other side may be gone.
+  process.send?.(message, () => {})
+}
