@@ -12,6 +12,7 @@ import type { Answers, Assignment, FromWorkers, PartReport, ToWorkers } from './
 const stack = new AsyncDisposableStack()
 const config = readConfig(process.env)
 const log = createLog(config.logLevel)
+/** null until its roles run. */
 let context: AppContext | null = null
 
 // A terminal, or a service manager, sends these to both processes: the first says when to stop.
@@ -35,10 +36,11 @@ async function obey (message: ToWorkers): Promise<void> {
 async function begin ({ roles, servers, catcherUrl }: Assignment): Promise<void> {
   try {
     const own = { ...config, roles: new Set(roles) as Config['roles'] }
-    context = await openContext(own, { log, say: line => log.info(line), servers }, stack)
-    await startRoles(context, catcherUrl)
-    watchApp(context)
-    tell({ type: 'started', inboundPort: context.inbound?.port ?? null })
+    const opened = await openContext(own, { log, say: line => log.info(line), servers }, stack)
+    await startRoles(opened, catcherUrl)
+    watchApp(opened)
+    context = opened
+    tell({ type: 'started', inboundPort: opened.inbound?.port ?? null })
   } catch (error) {
     tell({ type: 'failed', message: asError(error).message, isComplaint: error instanceof Complaint })
     await end(1)

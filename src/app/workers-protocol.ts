@@ -16,7 +16,7 @@ export interface PartReport {
   details: Record<string, unknown>
 }
 
-/** What is asked of the second process; each has an answer of its kind. */
+/** What is asked of the second process; each has an answer of its kind, empty until its roles run. */
 export interface Answers {
   parts: PartReport[]
   metrics: MetricsReport

@@ -1,5 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process'
-import { on, once } from 'node:events'
+import { on } from 'node:events'
 import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -40,6 +40,8 @@ export class Workers {
   private readonly ending = new AbortController()
   private readonly asked = new Map<number, (value: Answers[keyof Answers]) => void>()
   private child: ChildProcess
+  /** How it ended, in words. */
+  private exited!: Promise<string>
   private assignment: Assignment | null = null
   private askedLast = 0
   private parts: { report: Promise<PartReport[]>, untilMs: number } | null = null
@@ -85,13 +87,10 @@ export class Workers {
   /** Lets it finish what it has; SIGKILL after 27 s. */
   async stop (): Promise<void> {
     this.ending.abort()
-    const { child } = this
-    const gone = once(child, 'exit')
-    if (child.exitCode !== null || child.signalCode !== null) return
     this.tell({ type: 'stop' })
-    await deadline(gone, STOP_MS, 'the workers did not stop in time').catch(error => {
+    await deadline(this.exited, STOP_MS, 'the workers did not stop in time').catch(error => {
       this.options.log.warn({ err: error }, 'workers cut off')
-      child.kill('SIGKILL')
+      this.child.kill('SIGKILL')
     })
     await this.life
   }
@@ -116,8 +115,13 @@ export class Workers {
       this.asked.get(message.id)?.(message.value)
       this.asked.delete(message.id)
     })
-    // Without it a message to a process that has just ended would end this one.
-    child.on('error', err => this.options.log.warn({ err }, 'the workers cannot be told'))
+    this.exited = new Promise(resolve => {
+      child.once('exit', (code, signal) => resolve(String(signal ?? `code ${code}`)))
+      // It could not be started, or not be told: neither may end this process.
+      child.on('error', ({ message }) => {
+        if (child.pid === undefined) resolve(message)
+      })
+    })
     return child
   }
 
@@ -125,8 +129,8 @@ export class Workers {
   private async begun (): Promise<void> {
     const { child } = this
     const told = new AbortController()
-    const ended = once(child, 'exit', { signal: told.signal }).then(([code, signal]): never => {
-      throw new Complaint(`The process of the workers ended as it started (${String(signal ?? `code ${code}`)}).`)
+    const ended = this.exited.then((how): never => {
+      throw new Complaint(`The process of the workers ended as it started: ${how}.`)
     })
     this.tell({ type: 'start', assignment: this.assignment! })
     try {
@@ -137,7 +141,6 @@ export class Workers {
       )
     } finally {
       told.abort()
-      ended.catch(() => {})
     }
   }
 
@@ -157,12 +160,11 @@ export class Workers {
     let attempt = 0
     while (!this.ending.signal.aborted) {
       const startMs = performance.now()
-      const { child } = this
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+      const how = await this.exited
       if (this.ending.signal.aborted) return
       attempt = performance.now() - startMs > HEALTHY_AFTER_MS ? 1 : attempt + 1
       const restartInMs = backoffMs(attempt, BACKOFF_MS_FIRST, BACKOFF_MS_MAX)
-      log.error({ code: child.exitCode, signal: child.signalCode, attempt, restartInMs }, 'the workers ended')
+      log.error({ how, attempt, restartInMs }, 'the workers ended')
       await sleep(restartInMs, this.ending.signal)
       if (!this.ending.signal.aborted) await this.startAgain()
     }
@@ -171,13 +173,16 @@ export class Workers {
   private async startAgain (): Promise<void> {
     this.child = this.launch()
     await this.begun().catch(error => {
-      this.options.log.error({ err: asError(error) }, 'the workers could not be started again')
+      if (!this.ending.signal.aborted) {
+        this.options.log.error({ err: asError(error) }, 'the workers could not be started again')
+      }
       this.child.kill('SIGKILL')
     })
   }
 
   private async reasonOf (isMeant: (name: string) => boolean): Promise<string | null> {
     const parts = await this.report()
+    if (parts.length === 0) return 'the workers are starting'
     return parts.find(({ name, reason }) => isMeant(name) && reason !== null)?.reason ?? null
   }
 
@@ -186,7 +191,9 @@ export class Workers {
     if (this.parts === null || performance.now() > this.parts.untilMs) {
       this.parts = { report: this.ask('parts'), untilMs: performance.now() + SHARED_MS }
     }
-    return this.known = await this.parts.report
+    const parts = await this.parts.report
+    if (parts.length > 0) this.known = parts
+    return parts
   }
 
   private async ask<What extends keyof Answers> (what: What): Promise<Answers[What]> {

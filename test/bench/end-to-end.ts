@@ -4,7 +4,7 @@ import { startTree, TREE_KEY, type Tree } from '../support/tree.ts'
 import type { Bench, BenchContext, BenchServers, Say } from './bench.ts'
 import { startHelper, type Helper } from './child.ts'
 import { ms, print, printNoise, rate } from './report.ts'
-import { foreignCores, noiseNow, usageOf, usageOfOne, type Noise, type Usage } from './usage.ts'
+import { foreignCores, noiseNow, usageOf, type Noise, type Usage } from './usage.ts'
 import type { Counts, Outcome, Where, WorldQuestion } from './world-child.ts'
 
 const IN_FLIGHT = 32
@@ -15,7 +15,7 @@ const POLL_MS = 50
 
 type Parts = Record<'jetpost' | 'nats' | 'postgres', Usage>
 
-/** Emails a second from accept to SMTP sink to webhook sink, sustained; all roles in one process, settings as they
+/** Emails a second from accept to SMTP sink to webhook sink, sustained; all roles on one machine, settings as they
  *  come. */
 export const endToEnd: Bench<'end-to-end'> = {
   about: 'emails a second from POST to webhook, and what they cost',
@@ -97,7 +97,7 @@ async function sustain (
 }
 
 function usageNow (jetpost: Tree, { natsPid, postgresPid }: BenchServers): Parts {
-  return { jetpost: usageOfOne(jetpost.pid()), nats: usageOf(natsPid), postgres: usageOf(postgresPid) }
+  return { jetpost: usageOf(jetpost.pid()), nats: usageOf(natsPid), postgres: usageOf(postgresPid) }
 }
 
 interface Moment {
