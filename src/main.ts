@@ -59,12 +59,16 @@ function launchWorkers (config: Config, { environment, onWorkersLog, log }: AppO
 
 async function startWorkers (context: AppContext, workers: Workers): Promise<void> {
   const { config, servers: { natsUrl, databaseUrl }, log, stack } = context
-  const roles = [...config.roles].filter(role => role !== 'api')
+  const roles = new Set(config.roles)
+  roles.delete('api')
   const catcherUrl = config.roles.has('sender') ? (await openCatcher(context)).url : null
   stack.defer(() => workers.stop())
-  await workers.start({ roles, servers: { natsUrl, databaseUrl }, catcherUrl })
+  await workers.start({ config: { ...config, roles }, servers: { natsUrl, databaseUrl }, catcherUrl })
   context.workers = workers
-  log.info({ api: process.pid, workers: workers.pid, roles }, 'two processes: the api here, the other roles beside it')
+  log.info(
+    { api: process.pid, workers: workers.pid, roles: [...roles] },
+    'two processes: the api here, the other roles beside it'
+  )
 }
 
 function appOf (context: AppContext, url: string, firstKey: string | null): App {

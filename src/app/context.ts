@@ -29,7 +29,7 @@ export interface AppOptions {
   onFirstKey?(key: string): void
   /** Gives up a start that is not finished. */
   signal?: AbortSignal
-  /** What `config` was read from, for a second process to read, too; left out = all roles run in this one. */
+  /** Of a second process, where the settings want one; left out = all roles run in this one. */
   environment?: NodeJS.ProcessEnv
   /** Takes each line of the second process's log; left out = it goes to stderr. */
   onWorkersLog?: (line: string) => void

@@ -40,7 +40,8 @@ export async function openContext (
   const pool = createPool(databaseUrl, log)
   stack.defer(() => pool.end())
   const directory = await openDirectory(bus, log, stack)
-  warnOfMail(config, directory, log)
+  // The first of two processes has said it.
+  if (options.servers === undefined) warnOfMail(config, directory, log)
   const context: AppContext = {
     config,
     log,

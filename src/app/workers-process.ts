@@ -1,7 +1,6 @@
 /** The second process of a start: the roles beside the api. It does what the first tells it, and ends with it. */
-import { readConfig, type Config } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
-import { createLog } from '#src/base/log.ts'
+import { createLog, type Log } from '#src/base/log.ts'
 import type { HealthCheck } from '#src/base/role.ts'
 import type { AppContext } from './context.ts'
 import { checksOf, watchApp } from './listen.ts'
@@ -10,8 +9,6 @@ import { startRoles } from './roles.ts'
 import type { Answers, Assignment, FromWorkers, PartReport, ToWorkers } from './workers-protocol.ts'
 
 const stack = new AsyncDisposableStack()
-const config = readConfig(process.env)
-const log = createLog(config.logLevel)
 /** null until its roles run. */
 let context: AppContext | null = null
 
@@ -27,29 +24,29 @@ async function obey (message: ToWorkers): Promise<void> {
     case 'start':
       return await begin(message.assignment)
     case 'stop':
-      return await end()
+      return await end(context?.log ?? null)
     case 'ask':
       tell({ type: 'answer', id: message.id, value: await answerTo(message.what) })
   }
 }
 
-async function begin ({ roles, servers, catcherUrl }: Assignment): Promise<void> {
+async function begin ({ config, servers, catcherUrl }: Assignment): Promise<void> {
+  const log = createLog(config.logLevel)
   try {
-    const own = { ...config, roles: new Set(roles) as Config['roles'] }
-    const opened = await openContext(own, { log, say: line => log.info(line), servers }, stack)
+    const opened = await openContext(config, { log, say: line => log.info(line), servers }, stack)
     await startRoles(opened, catcherUrl)
     watchApp(opened)
     context = opened
     tell({ type: 'started', inboundPort: opened.inbound?.port ?? null })
   } catch (error) {
     tell({ type: 'failed', message: asError(error).message, isComplaint: error instanceof Complaint })
-    await end(1)
+    await end(log, 1)
   }
 }
 
-async function end (code = 0): Promise<void> {
-  await stack.disposeAsync().catch(err => log.warn({ err }, 'the workers did not stop cleanly'))
-  log.flush()
+async function end (log: Log | null, code = 0): Promise<void> {
+  await stack.disposeAsync().catch(err => log?.warn({ err }, 'the workers did not stop cleanly'))
+  log?.flush()
   process.exit(code)
 }
 

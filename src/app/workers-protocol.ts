@@ -1,9 +1,11 @@
+import type { Config } from '#src/base/config.ts'
 import type { MetricsReport } from '#src/servers/ops/metrics.ts'
 import type { Servers } from '#src/workers/projector/rebuild.ts'
 
 /** What a second process does, and with whose servers. */
 export interface Assignment {
-  roles: string[]
+  /** The settings of both, with the roles of the second. */
+  config: Config
   servers: Pick<Servers, 'natsUrl' | 'databaseUrl'>
   /** `smtp://127.0.0.1:port` of the first process's mail catcher. */
   catcherUrl: string | null

@@ -26,7 +26,7 @@ const HEALTHY_AFTER_MS = 30_000
 const SHARED_PARTS = new Set(['nats', 'postgres', 'streams', 'directory'])
 
 export interface WorkersOptions {
-  /** Of the first process: both read the same settings. */
+  /** Of both processes. */
   environment: NodeJS.ProcessEnv
   log: Log
   /** Takes each line of its log, JSON; left out = it goes to stderr, like that of the first. */

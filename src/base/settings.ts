@@ -121,8 +121,7 @@ export const settings: Settings = {
   processes: {
     env: 'JETPOST_PROCESSES',
     means: 'processes that a start makes of its roles: 1, or 2',
-    details: 'With 2, `api` runs in one and all other roles in the other, so that accepting mail never waits for ' +
-      'sending it. With 1, or where `api` is not among the roles or is alone, one process does it all.',
+    details: 'With 2, `api` runs apart from the others: accepting mail does not wait for sending it.',
     unset: '2 where the machine has two cores or more',
     fallback: () => Math.min(2, availableParallelism()),
     parse: integer(1, 2)
