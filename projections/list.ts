@@ -1,3 +1,4 @@
+import { audit } from './audit/project.ts'
 import type { Projection } from './define.ts'
 import { deliveries } from './deliveries/project.ts'
 import { emails } from './emails/project.ts'
@@ -8,7 +9,13 @@ import { templates } from './templates/project.ts'
 import { usage } from './usage/project.ts'
 
 /** Every projection, by name. */
-export const projections = { emails, deliveries, suppressions, templates, stats, usage, erasures } satisfies Record<
-  string,
-  Projection
->
+export const projections = {
+  emails,
+  deliveries,
+  suppressions,
+  templates,
+  stats,
+  usage,
+  erasures,
+  audit
+} satisfies Record<string, Projection>

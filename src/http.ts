@@ -7,6 +7,7 @@ import type { Log } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
+import { auditRoutes } from '#src/servers/api/audit.ts'
 import { apiContext, type Api } from '#src/servers/api/context.ts'
 import { authorizationOf, createAuthenticator, type Authenticator } from '#src/servers/api/auth.ts'
 import {
@@ -213,6 +214,7 @@ function apiRoutes (app: Api, { services, reads, streams = {} }: ApiModules, log
   suppressionRoutes(app, services, reads)
   suppressionFileRoutes(app, services, reads)
   erasureRoutes(app, services, reads)
+  auditRoutes(app, reads)
   statsRoutes(app, reads, services.factLog.clock)
   eventRoutes(app, services, { log, streams })
 }
@@ -229,7 +231,7 @@ function openDashboard (
     context: {
       services: api.services,
       reads: api.reads,
-      fetchAs: (key, correlation) => internalFetch(app, internalKeys, key, correlation),
+      fetchAs: (holder, correlation) => internalFetch(app, internalKeys, holder, correlation),
       operations,
       mailbox: catcher,
       publicUrl,

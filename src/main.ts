@@ -1,3 +1,4 @@
+import { roleActor } from '#src/actions/fact-log.ts'
 import { firstStart } from '#src/actions/first-start.ts'
 import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
 import type { AppContext, AppOptions } from '#src/app/context.ts'
@@ -81,7 +82,9 @@ function appOf (context: AppContext, url: string, firstKey: string | null): App 
     firstKey,
     async mintSignInPath () {
       const key = signsIn ? operatorsKey(services) : null
-      return key === null ? null : LINK_PATH + await mintLink(services, 'start', key)
+      return key === null
+        ? null
+        : LINK_PATH + await mintLink(services, { correlation: 'start', actor: roleActor('start') }, key)
     },
     mintMailboxPath: () => (mailboxDoor === null ? null : MAILBOX_LINK_PATH + mailboxDoor.mintToken()),
     bus,

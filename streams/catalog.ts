@@ -3,13 +3,14 @@ import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { accountFacts } from './account/facts.ts'
 import { alertFacts } from './alert/facts.ts'
 import { backupFacts } from './backup/facts.ts'
-import { Id, Nullable, Time, type Fact, type FactOf } from './define.ts'
+import { Actor, Id, Nullable, Time, type Fact, type FactOf } from './define.ts'
 import { deliveryFacts } from './delivery/facts.ts'
 import { domainFacts } from './domain/facts.ts'
 import { emailFacts } from './email/facts.ts'
 import { erasureFacts } from './erasure/facts.ts'
 import { inboundFacts } from './inbound/facts.ts'
 import { keyFacts } from './key/facts.ts'
+import { operationFacts } from './operation/facts.ts'
 import { replayFacts } from './replay/facts.ts'
 import { sessionFacts } from './session/facts.ts'
 import { suppressionFacts } from './suppression/facts.ts'
@@ -17,22 +18,23 @@ import { templateFacts } from './template/facts.ts'
 import { usageFacts } from './usage/facts.ts'
 import { webhookFacts } from './webhook/facts.ts'
 
+/** Facts that there are by the million: nobody's command is told of, nor looked for. */
+const flow = [...emailFacts, ...deliveryFacts, ...replayFacts, ...inboundFacts]
+
 const types = [
-  ...emailFacts,
+  ...flow,
   ...accountFacts,
   ...keyFacts,
   ...domainFacts,
   ...webhookFacts,
-  ...deliveryFacts,
-  ...replayFacts,
   ...suppressionFacts,
   ...templateFacts,
-  ...inboundFacts,
   ...erasureFacts,
   ...usageFacts,
   ...sessionFacts,
   ...alertFacts,
-  ...backupFacts
+  ...backupFacts,
+  ...operationFacts
 ]
 
 /** Every type in its present version; all versions from 1 on can be read. */
@@ -42,10 +44,11 @@ export const factTypes: ReadonlyArray<{ name: string, version: number }> = types
 export type AnyFact = FactOf<typeof types[number]>
 
 const byName = new Map(types.map(type => [type.name as string, type]))
+const flowNames = new Set<string>(flow.map(({ name }) => name))
 const checks = new Map<string, TypeCheck<ReturnType<typeof envelope>>>()
 
 function envelope (type: typeof types[number]) {
-  return Type.Object({
+  const common = {
     id: Id('ev'),
     type: Type.Literal(type.name),
     version: Type.Literal(type.version),
@@ -54,7 +57,8 @@ function envelope (type: typeof types[number]) {
     causation: Nullable(Id('ev')),
     correlation: Type.String({ minLength: 1, maxLength: 200 }),
     data: type.data
-  })
+  }
+  return flowNames.has(type.name) ? Type.Object(common) : Type.Object({ ...common, actor: Type.Optional(Actor) })
 }
 
 /** A fact that this code does not know: a newer Jetpost wrote it, and can read it. */

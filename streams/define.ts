@@ -16,6 +16,8 @@ export interface Fact<Name extends string = string, Data = unknown> {
   causation: string | null
   /** Shared by all that one ask led to: the request id it came with. */
   correlation: string
+  /** Who gave the command; left out where nobody did, and in facts of mail and deliveries. */
+  actor?: Actor
   data: Data
 }
 
@@ -94,3 +96,24 @@ export const Id = (prefix: string) => Type.String({ pattern: `^${prefix}_[0-9a-z
 export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 /** A name in a record, also one with a line break: without a pattern the values of such names would pass unseen. */
 export const AnyName = Type.String({ pattern: '^[^]*$' })
+
+/** Who may give commands: an API key; a session of the dashboard; an operator in the shell; a part of Jetpost. */
+export const ACTOR_KINDS = ['key', 'session', 'operator', 'role'] as const
+
+/** Who gave a command, and from where. */
+export const Actor = Type.Object({
+  kind: Type.Union(ACTOR_KINDS.map(kind => Type.Literal(kind))),
+  /** Of the key or the session; the operator's user name; the role's name. */
+  id: Type.String({ minLength: 1, maxLength: 200 }),
+  /** The key that a session was opened with. */
+  key: Type.Optional(Id('key')),
+  /** The client's address; null = it came from this machine. */
+  ip: Nullable(Type.String({ maxLength: 100 }))
+})
+export type Actor = Static<typeof Actor>
+
+/** The key that stands behind a command, or null. */
+export function keyBehind (actor: Actor | undefined): string | null {
+  if (actor === undefined) return null
+  return actor.kind === 'key' ? actor.id : actor.key ?? null
+}

@@ -1,5 +1,5 @@
 import type { AnyFact } from './catalog.ts'
-import type { Recorded } from './define.ts'
+import { keyBehind, type Recorded } from './define.ts'
 import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
 import { firstKeys, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
@@ -53,8 +53,13 @@ export interface KeyEntry {
   expiresMs: number | null
   defaults: SendDefaults
   limits: Partial<Record<LimitClass, number>>
+  /** Id of the key that made it, itself or by a session; null = another did. */
+  madeBy: string | null
   createdAt: string
 }
+
+/** Whose a key is or was, and which key made it. */
+export type KeyOrigin = Pick<KeyEntry, 'account' | 'madeBy'>
 
 export interface DomainEntry {
   id: string
@@ -107,6 +112,8 @@ export interface Directory {
   /** By the SHA-256 of the secret; a key in rotation stands under both. */
   keysByHash: Map<string, KeyEntry>
   keys: Map<string, KeyEntry>
+  /** Of every key there ever was: what a revoked key has made is known by it. */
+  keyOrigins: Map<string, KeyOrigin>
   /** By account and name, as `domainKey` has it: any account may claim a name, and DNS proves whose it is. */
   domains: Map<string, DomainEntry>
   /** The claims of each name. */
@@ -125,6 +132,7 @@ export function emptyDirectory (): Directory {
     accounts: new Map(),
     keysByHash: new Map(),
     keys: new Map(),
+    keyOrigins: new Map(),
     domains: new Map(),
     domainsByName: new Map(),
     webhooks: new Map(),
@@ -249,9 +257,13 @@ function evolveAccounts (
   if (account !== undefined) account.limits = fact.data.limits
 }
 
-function addKey (directory: Directory, { data, account, time }: FactNamed<'key.created'>): void {
+function addKey (directory: Directory, { data, account, time, actor }: FactNamed<'key.created'>): void {
   const { key: id, expiresAt, ...rest } = data
-  const key = { ...rest, id, account, previous: null, expiresMs: msOf(expiresAt), limits: {}, createdAt: time }
+  const madeBy = keyBehind(actor)
+  directory.keyOrigins.set(id, { account, madeBy })
+  // Its maker was revoked while it made it: it never works, or it would outlive the revocation of both.
+  if (madeBy !== null && directory.keyOrigins.has(madeBy) && !directory.keys.has(madeBy)) return
+  const key = { ...rest, id, account, previous: null, expiresMs: msOf(expiresAt), limits: {}, madeBy, createdAt: time }
   directory.keys.set(id, key)
   directory.keysByHash.set(key.hash, key)
 }

@@ -96,6 +96,7 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'alert.ended': alert,
   'alert.told': alert,
   'alert.claimed': alert,
+  'operation.requested': on('CONTROL', ({ account }) => subjects.operations(account)),
   'backup.completed': on('CONTROL', ({ account }) => subjects.backup(account)),
   'key.created': key,
   'key.changed': key,

@@ -54,6 +54,7 @@ export const subjects = {
   alert: (account: string, alert: string) => `alert.${account}.${alert}`,
   alerts: 'alert.>',
   backup: (account: string) => `backup.${account}`,
+  operations: (account: string) => `operation.${account}`,
   /** `month` as in `2026-11`. */
   usage: (account: string, month: string) => `usage.${account}.${month}`,
   /** Beside `control.`: templates are large, and read where they are used. */

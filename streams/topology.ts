@@ -85,11 +85,11 @@ export function streamPlans (retention: Retention): StreamPlan[] {
     }),
     // Mail that came in holds other people's words, like content.
     stream('INBOUND', ['inbound.>'], { discard: 'new', max_age: contentNs, allow_atomic: true, deny_purge: true }),
-    stream('CONTROL', ['control.>', 'suppression.>', 'template.>', 'erasure.>', 'usage.>', 'alert.>', 'backup.>'], {
-      discard: 'new',
-      allow_atomic: true,
-      deny_purge: true
-    }),
+    stream(
+      'CONTROL',
+      ['control.>', 'suppression.>', 'template.>', 'erasure.>', 'usage.>', 'alert.>', 'backup.>', 'operation.>'],
+      { discard: 'new', allow_atomic: true, deny_purge: true }
+    ),
     // No fsync for schedules: every one is derived from a fact, and the reconciler makes again what a power cut took.
     stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: contentNs + 10 * day, ...scheduled }),
     stream('WEBHOOKS', ['webhook.>'], { discard: 'new', max_age: 30 * day, allow_atomic: true, deny_purge: true }),

@@ -6,13 +6,13 @@ import type { LimitClass } from '#streams/key/facts.ts'
 import { newId } from '#src/base/id.ts'
 import { askedBy, stamp } from './fact-log.ts'
 import { handleCommand, type CommandServices, type Handled } from './handle-command.ts'
-import type { Services } from './services.ts'
+import type { Commander, Services } from './services.ts'
 
 /** Makes an account; `id` is given only for the first one, which every node knows by name. Throws Conflict when that
  *  one is there already. */
 export async function createAccount (
   services: Services,
-  correlation: string,
+  by: Commander,
   name: string,
   id = newId('acc', services.factLog.clock.nowMs())
 ): Promise<{ account: string, seq: number } | Refusal> {
@@ -20,7 +20,7 @@ export async function createAccount (
   if (fault !== null) return fault
   const fact = stamp(
     AccountCreated,
-    askedBy({ account: id, correlation }),
+    askedBy({ ...by, account: id }),
     { account: id, name },
     services.factLog.clock.nowMs()
   )
@@ -31,7 +31,7 @@ export async function createAccount (
 /** Sets requests a minute of all keys of an account together. Refuses `invalid_limit` and `not_found`. */
 export async function limitAccount (
   services: CommandServices,
-  correlation: string,
+  by: Commander,
   id: string,
   limits: Partial<Record<LimitClass, number>>
 ): Promise<Handled<'account'> | Refusal> {
@@ -41,7 +41,7 @@ export async function limitAccount (
     services,
     'account',
     id,
-    askedBy({ account: id, correlation }),
+    askedBy({ ...by, account: id }),
     account =>
       account === undefined
         ? new Refusal('not_found', `There is no account ${id}.`)

@@ -107,7 +107,7 @@ const EVERYBODY: FactCause = { account: 'acc_0', correlation: 'cursor', causatio
 /** Owes an endpoint a made-up event, whatever it listens to; it goes the way of all others. Throws LogUnavailable. */
 export async function requestTestDelivery (
   factLog: FactLog,
-  asker: Asker,
+  { account, correlation }: Asker,
   { id: webhook, batch }: Pick<WebhookEntry, 'id' | 'batch'>,
   type: EventType
 ): Promise<Owed> {
@@ -123,7 +123,7 @@ export async function requestTestDelivery (
     batch: batch !== null,
     test
   }
-  const fact = stamp(DeliveryRequested, { ...asker, causation: null }, owed, nowMs, id)
+  const fact = stamp(DeliveryRequested, { account, correlation, causation: null }, owed, nowMs, id)
   await factLog.append([{ fact }])
   return owed
 }

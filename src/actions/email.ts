@@ -236,14 +236,14 @@ export function requestedOf (
  *  the same append: throws Conflict when the key is taken. Throws LogUnavailable. */
 export async function acceptEmails (
   services: Pick<Services, 'factLog'>,
-  asker: Asker,
+  { account, correlation }: Pick<Asker, 'account' | 'correlation'>,
   emails: PreparedEmail[],
   claim: { key: IdempotencyKey, answer: SendAnswer } | null
 ): Promise<void> {
   const part: Append[] = emails.map(({ append }) => append)
   if (claim !== null) {
     const data = { ...claim.key, emails: emails.map(({ email }) => email), answer: claim.answer }
-    const fact = stamp(RequestClaimed, { ...asker, causation: null }, data, services.factLog.clock.nowMs())
+    const fact = stamp(RequestClaimed, { account, correlation, causation: null }, data, services.factLog.clock.nowMs())
     part.push({ fact, expectedSeq: 0, ttlMs: CLAIM_MS })
   }
   await services.factLog.append(part, ACCEPT_TIMEOUT_MS)

@@ -136,7 +136,8 @@ async function eraseSuppression (
 
 /** As of when it was said first: what happened before that is known already. */
 function withoutName (said: SuppressionFact, nowMs: number): SuppressionFact {
-  const cause = causedBy(said)
+  const { actor } = said
+  const cause = { ...causedBy(said), ...(actor === undefined ? {} : { actor }) }
   const fact = said.type === 'suppression.added'
     ? stamp(SuppressionAdded, cause, { ...said.data, address: null }, nowMs)
     : stamp(SuppressionRemoved, cause, { ...said.data, address: null }, nowMs)

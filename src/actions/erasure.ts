@@ -10,7 +10,7 @@ import { deleteSecurely } from '#src/nats/blobs.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { subjectsUnder } from '#src/nats/status.ts'
 import type { Asker, Services } from './services.ts'
-import { stamp, type FactLog } from './fact-log.ts'
+import { askedBy, stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** Requests the erasure of an address: durable when it resolves, and carried out by the role `scheduler`. Refuses
@@ -25,7 +25,7 @@ export async function requestErasure (
   const nowMs = factLog.clock.nowMs()
   const erasure = newId('era', nowMs)
   const data = { erasure, hash: erasureHash(vault, asker.account, address), address: vault.seal(address, erasure) }
-  const fact = stamp(ErasureRequested, { ...asker, causation: null }, data, nowMs)
+  const fact = stamp(ErasureRequested, askedBy(asker), data, nowMs)
   await factLog.append([{ fact, expectedSeq: 0 }])
   return evolveErasure(null, fact)
 }
@@ -90,7 +90,7 @@ export async function forget (
     const standing = await loadErasure(factLog, account, id)
     if (standing === null || standing.erasure.completedAt !== null) throw new Ended(`${id} has ended`)
     const { erasure, seq } = standing
-    const cause = { account, correlation: erasure.correlation, causation: null }
+    const cause = askedBy(erasure)
     const shared = { erasure: id, hash: erasure.hash, requestedAt: erasure.requestedAt }
     const nowMs = factLog.clock.nowMs()
     const facts = advancesOf(erasure, toDelete).map(advance =>
@@ -121,8 +121,8 @@ export async function completeErasure (
   await retryOnConflict(async () => {
     const { erasure, seq } = (await loadErasure(factLog, account, id))!
     if (erasure.completedAt !== null) return
-    const { hash, requestedAt, counts, correlation } = erasure
-    const fact = stamp(ErasureCompleted, { account, correlation, causation: null }, {
+    const { hash, requestedAt, counts } = erasure
+    const fact = stamp(ErasureCompleted, askedBy(erasure), {
       erasure: id,
       hash,
       requestedAt,

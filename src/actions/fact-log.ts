@@ -1,5 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import type { Fact, FactType } from '#streams/define.ts'
+import type { Actor, Fact, FactType } from '#streams/define.ts'
 import { timestamp, type Clock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { createAppender, type Appender } from '#src/nats/append.ts'
@@ -15,19 +15,25 @@ export function createFactLog (bus: Bus, clock: Clock): FactLog {
   return { bus, clock, ...createAppender(bus) }
 }
 
-/** Why a fact is written: whose, for which ask, after which fact. */
+/** Why a fact is written: whose, for which ask, after which fact, by whose command. */
 export interface FactCause {
   account: string
   correlation: string
   causation: string | null
+  actor?: Actor
 }
 
-/** Somebody outside asked. */
-export function askedBy ({ account, correlation }: Pick<FactCause, 'account' | 'correlation'>): FactCause {
-  return { account, correlation, causation: null }
+/** A command was given. */
+export function askedBy ({ account, correlation, actor }: Omit<FactCause, 'causation'>): FactCause {
+  return { account, correlation, causation: null, ...(actor === undefined ? {} : { actor }) }
 }
 
-/** What follows from `fact` carries its account and correlation, and names it as the cause. */
+/** Who commands when a part of Jetpost does. */
+export function roleActor (id: string): Actor {
+  return { kind: 'role', id, ip: null }
+}
+
+/** What follows from `fact` carries its account and correlation, and names it as the cause: nobody commanded it. */
 export function causedBy (fact: Fact): FactCause {
   return { account: fact.account, correlation: fact.correlation, causation: fact.id }
 }
@@ -35,13 +41,16 @@ export function causedBy (fact: Fact): FactCause {
 /** Gives data its name, id and time. `id` is handed in when the data already tells it (an event's own body does). */
 export function stamp<Name extends string, Data extends TSchema> (
   type: FactType<Name, Data>,
-  { account, correlation, causation }: FactCause,
+  { account, correlation, causation, actor }: FactCause,
   data: Static<Data>,
   nowMs: number,
   id = newId('ev', nowMs)
 ): Fact<Name, Static<Data>> {
   const { name, version } = type
-  return { id, type: name, version, time: timestamp(nowMs), account, correlation, causation, data }
+  const time = timestamp(nowMs)
+  return actor === undefined
+    ? { id, type: name, version, time, account, correlation, causation, data }
+    : { id, type: name, version, time, account, correlation, causation, actor, data }
 }
 
 /** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells

@@ -8,10 +8,13 @@ import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { createAccount } from './account.ts'
 import { addDomain } from './domain.ts'
+import { roleActor } from './fact-log.ts'
 import { createKey, revokeKey } from './key.ts'
-import type { Services } from './services.ts'
+import type { Commander, Services } from './services.ts'
 
 const FIRST_KEY = 'key_first'
+/** What the settings ask for when a process starts. */
+const STARTER: Commander = { correlation: 'first-start', actor: roleActor('start') }
 /** Name of the key that JETPOST_API_KEY fixes. It may be given another: such keys are known by their id. */
 const OPERATOR_KEY_NAME = 'JETPOST_API_KEY'
 
@@ -21,8 +24,8 @@ export async function firstStart (
   services: Services,
   wish: { apiKey: string | null, domains: string[] }
 ): Promise<string | null> {
-  await unlessThere(createAccount(services, 'first-start', 'First account', FIRST_ACCOUNT))
-  const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
+  await unlessThere(createAccount(services, STARTER, 'First account', FIRST_ACCOUNT))
+  const asker = { account: FIRST_ACCOUNT, ...STARTER }
   for (const name of wish.domains) {
     const added = await unlessThere(addDomain(services, asker, name))
     if (added instanceof Refusal) throw new Complaint(`JETPOST_DOMAINS: ${added.message}`)
@@ -40,7 +43,7 @@ async function firstKey (services: Services): Promise<string | null> {
 /** The operator's own key replaces the one fixed before. */
 async function operatorKey (services: Services, secret: string): Promise<null> {
   const hash = sha256Hex(secret)
-  const asker = { account: FIRST_ACCOUNT, correlation: 'first-start', by: null }
+  const asker = { account: FIRST_ACCOUNT, ...STARTER, by: null }
   for (const key of services.directory.now.keys.values()) {
     if (key.account === FIRST_ACCOUNT && key.id.startsWith(FIXED_KEY) && key.hash !== hash) {
       await revokeKey(services, asker, key.id)
@@ -65,7 +68,7 @@ async function fullKey (
   given: { secret: string, id: string },
   name: string
 ): Promise<string | null> {
-  const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
+  const asker = { account: FIRST_ACCOUNT, ...STARTER }
   const test = given.secret.startsWith('jp_test_')
   const made = await unlessThere(
     createKey(

@@ -1,5 +1,5 @@
 import { Refusal } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { Directory, KeyEntry } from '#streams/directory.ts'
 import { KeyCreated, KeyRevoked, type LimitClass } from '#streams/key/facts.ts'
 import {
   countFault,
@@ -18,11 +18,12 @@ import {
   type KeyChange,
   type Powers
 } from '#streams/key/decide.ts'
+import { groupsOf } from '#streams/groups.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { newSecret, sha256Hex } from '#src/base/secret.ts'
-import type { Asker } from './services.ts'
-import { countOf } from './directory.ts'
+import type { Asker, Commander } from './services.ts'
+import { countOf, SEEN_MS } from './directory.ts'
 import { askedBy, stamp } from './fact-log.ts'
 import { createEntity, handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 
@@ -139,25 +140,70 @@ export async function rotateKey (
   return rotated instanceof Refusal ? rotated : { ...rotated, secret }
 }
 
+/** How many keys ended, and the sequence of the last one's fact in CONTROL. */
+type Revocation = { revoked: number, seq: number }
+
 /** Ends a key everywhere: of whatever happens at the same moment, this holds. Throws LogUnavailable. */
 export async function revokeKey (
   services: CommandServices,
   asker: KeyAsker,
   id: string
-): Promise<{ seq: number } | Refusal> {
-  const nowMs = services.factLog.clock.nowMs()
-  const key = keyWithin(services, asker, id, nowMs)
-  if (key instanceof Refusal) return key
-  const fact = stamp(KeyRevoked, askedBy(asker), { key: id }, nowMs)
-  const [seq] = await services.factLog.append([{ fact }])
-  return { seq: seq! }
+): Promise<Revocation | Refusal> {
+  const key = keyWithin(services, asker, id, services.factLog.clock.nowMs())
+  return key instanceof Refusal ? key : await endKeys(services, asker, [key])
+}
+
+/** The same for all keys that it has made, and those that they have made, also where some of them are revoked already.
+ *  Refuses where one of them holds more than the key that asks; then none ends. Should it throw, it can be done again:
+ *  the key itself ends last. Throws LogUnavailable. */
+export async function revokeWithChildren (
+  services: CommandServices,
+  asker: KeyAsker,
+  id: string
+): Promise<Revocation | Refusal> {
+  const { directory, factLog } = services
+  const done = { seq: 0, revoked: 0 }
+  for (;;) {
+    const keys = keysFrom(directory.now, asker.account, id)
+    if (keys.length === 0) return done.revoked === 0 ? noSuchKey(id) : done
+    // Once it is over with a key that revokes itself, it has no powers to go by any more.
+    const fault = done.revoked === 0 ? askerFault(services, asker, keys, factLog.clock.nowMs()) : null
+    if (fault !== null) return fault
+    const { seq, revoked } = await endKeys(services, asker, keys)
+    done.seq = seq
+    done.revoked += revoked
+    // One may have made another meanwhile; from here on none can.
+    if (!await directory.reached(seq, SEEN_MS)) return done
+  }
+}
+
+/** The keys that still work of those that come from one, the youngest first and itself last. */
+export function keysFrom ({ keys, keyOrigins }: Directory, account: string, id: string): KeyEntry[] {
+  if (keyOrigins.get(id)?.account !== account) return []
+  const found = new Set([id])
+  // In the order in which they were made: a key comes after its maker.
+  for (const [key, { madeBy }] of keyOrigins) if (madeBy !== null && found.has(madeBy)) found.add(key)
+  return [...found].flatMap(key => keys.get(key) ?? []).reverse()
+}
+
+/** Facts of one append: as many as one commit takes. */
+const GROUP_MAX = 250
+
+async function endKeys ({ factLog }: CommandServices, asker: KeyAsker, keys: readonly KeyEntry[]): Promise<Revocation> {
+  let seq = 0
+  for (const group of groupsOf(keys, GROUP_MAX)) {
+    const nowMs = factLog.clock.nowMs()
+    const facts = group.map(({ id }) => stamp(KeyRevoked, askedBy(asker), { key: id }, nowMs))
+    seq = (await factLog.append(facts.map(fact => ({ fact })))).at(-1)!
+  }
+  return { seq, revoked: keys.length }
 }
 
 /** Sets the operator's requests a minute for a key; classes left out stay as they are. Throws LogUnavailable or
  *  Conflict. */
 export async function limitKey (
   services: CommandServices,
-  correlation: string,
+  by: Commander,
   id: string,
   limits: Partial<Record<LimitClass, number>>
 ): Promise<Handled<'key'> | Refusal> {
@@ -169,7 +215,7 @@ export async function limitKey (
     services,
     'key',
     id,
-    askedBy({ account: known.account, correlation }),
+    askedBy({ ...by, account: known.account }),
     key => (key === undefined ? noSuchKey(id) : decideLimits(key, limits))
   )
 }

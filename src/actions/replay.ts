@@ -23,7 +23,8 @@ import { getFact, lastSequence, sequenceBefore } from '#src/nats/get.ts'
 import { createLookup } from '#src/nats/lookup.ts'
 import { ageMsMax, subjectsUnder } from '#src/nats/status.ts'
 import type { Asker, Services } from './services.ts'
-import { askedBy, causedBy, stamp } from './fact-log.ts'
+import { causedBy, stamp } from './fact-log.ts'
+import { noteOperation } from './operation.ts'
 import { endReplay, owedFact, readPage, type FailedPage } from './replay-job.ts'
 import { waitsOf } from './replay-schedule.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
@@ -64,6 +65,7 @@ export async function replayDelivery (
   const nowMs = services.factLog.clock.nowMs()
   const next = { ...owed, replay: laterId(nowMs, owed.replay) }
   const fact = stamp(DeliveryRequested, { ...causedBy(recorded!.fact), correlation: asker.correlation }, next, nowMs)
+  await noteOperation(services.factLog, asker, { operation: 'delivery.replayed', subject: delivery })
   await services.factLog.append([{ fact }])
   return next
 }
@@ -91,7 +93,9 @@ export async function requestReplay (
     const { webhook: { mode }, data, nowMs } = draft
     const fault = modeFault(asker, mode)
     if (fault !== null) return fault
-    const fact = stamp(ReplayRequested, askedBy(asker), data, nowMs)
+    const { account, correlation } = asker
+    await noteOperation(services.factLog, asker, { operation: 'replay.requested', subject: webhook })
+    const fact = stamp(ReplayRequested, { account, correlation, causation: null }, data, nowMs)
     await services.factLog.append([{ fact, expectedSeq: 0 }])
     return stateOf(fact)
   })
@@ -211,6 +215,7 @@ export async function cancelReplay (
     const fault = modeFault(asker, mode) ?? cancelFault(before)
     if (fault !== null) return fault
     if (before.state === 'canceled') return before
+    await noteOperation(services.factLog, asker, { operation: 'replay.canceled', subject: replay })
     const ended = await endReplay(services.factLog, recorded, 'canceled')
     if (ended === null) throw new Conflict(`${replay} has made another page`)
     return stateOf(ended)

@@ -1,3 +1,4 @@
+import type { Actor } from '#streams/define.ts'
 import type { Vault } from '#src/base/secret.ts'
 import type { Tokens } from '#src/content/token.ts'
 import type { Dns } from '#src/dns/resolve.ts'
@@ -44,10 +45,15 @@ export interface ServiceSettings {
   factsRetentionMs: number
 }
 
-/** Who asks, and under which id everything that follows can be found. */
-export interface Asker {
-  account: string
+/** Who gives a command, and under which id everything that follows can be found. */
+export interface Commander {
   correlation: string
+  actor: Actor
+}
+
+/** The same for one account. */
+export interface Asker extends Commander {
+  account: string
   /** Asks with a test key: to change test data alone. */
   test?: boolean
 }

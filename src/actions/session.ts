@@ -1,4 +1,4 @@
-import { Refusal } from '#streams/define.ts'
+import { Refusal, type Actor } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { isLive, isOperator, opens } from '#streams/key/decide.ts'
 import { placeOf } from '#streams/place.ts'
@@ -11,8 +11,8 @@ import { deadline } from '#src/base/errors.ts'
 import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import type { Asker, Services } from './services.ts'
-import { stamp } from './fact-log.ts'
+import type { Asker, Commander, Services } from './services.ts'
+import { askedBy, stamp } from './fact-log.ts'
 
 type SessionServices = Pick<Services, 'factLog' | 'directory'>
 
@@ -38,10 +38,16 @@ export const LINK_PATH = '/dashboard/link?token='
 /** No page waits longer for its session's new secret: the next one will bring it. */
 const RENEWAL_MS = 500
 
+/** Somebody who signs in: under which id all that follows can be found, and from which address. */
+export interface Comer {
+  correlation: string
+  ip: string
+}
+
 /** Opens a session with the secret of a key that opens the dashboard. Throws LogUnavailable. */
 export async function signIn (
   services: SessionServices,
-  correlation: string,
+  comer: Comer,
   secret: string
 ): Promise<OpenSession | Refusal> {
   const hash = sha256Hex(secret)
@@ -52,17 +58,17 @@ export async function signIn (
   if (key === undefined || !opens(key, hash, services.factLog.clock.nowMs())) {
     return new Refusal('unknown_key', 'The key is unknown, has expired or has been revoked.')
   }
-  return await openSession(services, correlation, key, { secret: hash })
+  return await openSession(services, comer, key, { secret: hash })
 }
 
 /** Makes a token that opens a session once, within 15 minutes, without the key's secret. Throws LogUnavailable. */
-export async function mintLink (services: SessionServices, correlation: string, key: KeyEntry): Promise<string> {
+export async function mintLink (services: SessionServices, by: Commander, key: KeyEntry): Promise<string> {
   const { factLog } = services
   const nowMs = factLog.clock.nowMs()
   const session = newId('ses', nowMs)
   const secret = newSecret('')
   const data = { session, key: key.id, hash: sha256Hex(secret), until: timestamp(nowMs + LINK_MS) }
-  const fact = stamp(SessionLinkMade, { account: key.account, correlation, causation: null }, data, nowMs)
+  const fact = stamp(SessionLinkMade, askedBy({ account: key.account, ...by }), data, nowMs)
   await factLog.append([{ fact, expectedSeq: 0 }])
   return session.slice('ses_'.length) + secret
 }
@@ -70,7 +76,7 @@ export async function mintLink (services: SessionServices, correlation: string, 
 /** Opens the session that a link stands for. Throws LogUnavailable. */
 export async function signInByLink (
   services: SessionServices,
-  correlation: string,
+  comer: Comer,
   token: string
 ): Promise<OpenSession | Refusal> {
   const link = await linkOf(services, token)
@@ -83,7 +89,7 @@ export async function signInByLink (
   const key = services.directory.now.keys.get(link.key)
   if (key === undefined) return new Refusal('unknown_key', 'The key of the sign-in link has been revoked.')
   try {
-    return await openSession(services, correlation, key, { link })
+    return await openSession(services, comer, key, { link })
   } catch (error) {
     if (error instanceof Conflict) return used
     throw error
@@ -112,7 +118,7 @@ export function operatorsKey ({ directory, factLog: { clock } }: SessionServices
  *  has used it since. */
 async function openSession (
   services: SessionServices,
-  correlation: string,
+  { correlation, ip }: Comer,
   key: KeyEntry,
   way: { secret: string } | { link: LinkEntry }
 ): Promise<OpenSession | Refusal> {
@@ -132,8 +138,8 @@ async function openSession (
     ...('link' in way ? { session: way.link.session } : { session: newId('ses', nowMs), secret: way.secret })
   }
   const { session } = data
-  const asker = { account: key.account, correlation }
-  const fact = stamp(SessionOpened, { ...asker, causation: null }, data, nowMs)
+  const asker = { account: key.account, correlation, actor: sessionActor(session, key.id, ip) }
+  const fact = stamp(SessionOpened, askedBy(asker), data, nowMs)
   // 0 for a session without a link: nobody has heard of it.
   const expectedSeq = services.directory.now.versions.get(placeOf(fact).subject) ?? 0
   const excess = sessionsOf(services, key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(
@@ -141,6 +147,11 @@ async function openSession (
   )
   const seqs = await services.factLog.append([...endings(services, asker, excess), { fact, expectedSeq }])
   return { session, ticket: `${session}.${secret}`, seq: seqs.at(-1)! }
+}
+
+/** Who commands by a session of the dashboard. */
+export function sessionActor (session: string, key: string, ip: string): Actor {
+  return { kind: 'session', id: session, key, ip }
 }
 
 /** Who comes with this ticket; null = nobody. One that another node has just given out is looked for in the log, once.
@@ -163,24 +174,30 @@ export async function visitorOf (services: SessionServices, ticket: string): Pro
  *  `isUnanswered` knows, or LogUnavailable. */
 export async function renewTicket (
   services: SessionServices & Pick<Services, 'vault'>,
-  asker: Asker,
-  { id, hash }: SessionEntry,
+  correlation: string,
+  session: SessionEntry,
   staleSecret: string
 ): Promise<string | null> {
+  const { id, hash } = session
   const secret = services.vault.derive(`${id} ${staleSecret}`, 'session')
   const next = sha256Hex(secret)
   if (hash === sha256Hex(staleSecret)) {
-    await deadline(rotateSession(services, asker, id, next), RENEWAL_MS, 'JetStream does not store the new secret')
+    await deadline(
+      rotateSession(services, correlation, session, next),
+      RENEWAL_MS,
+      'JetStream does not store the new secret'
+    )
   } else if (hash !== next) return null
   return `${id}.${secret}`
 }
 
 async function rotateSession (
   { factLog, directory }: SessionServices,
-  { account, correlation }: Asker,
-  id: string,
+  correlation: string,
+  { id, account }: SessionEntry,
   hash: string
 ): Promise<void> {
+  // Nobody commands it: it happens by the clock.
   const fact = stamp(
     SessionRotated,
     { account, correlation, causation: null },
@@ -206,10 +223,10 @@ export async function endSessions (services: SessionServices, asker: Asker, sess
 
 function endings (
   { factLog: { clock } }: SessionServices,
-  { account, correlation }: Asker,
+  asker: Asker,
   sessions: SessionEntry[]
 ): Append[] {
-  const cause = { account, correlation, causation: null }
+  const cause = askedBy(asker)
   return sessions.map(({ id }) => ({ fact: stamp(SessionEnded, cause, { session: id }, clock.nowMs()) }))
 }
 

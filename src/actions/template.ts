@@ -16,7 +16,7 @@ import { mayBeLayout, syntaxFaults } from '#src/content/mustache-mail.ts'
 import { templateWarnings, type TemplateWarning } from '#src/content/template-variables.ts'
 import { getFact } from '#src/nats/get.ts'
 import type { Asker, Services } from './services.ts'
-import { stamp } from './fact-log.ts'
+import { askedBy, stamp } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { isTemplateId } from './template-cache.ts'
 
@@ -79,7 +79,7 @@ export async function createTemplate (
   const warnings = await warningsOf(services, asker.account, body)
   const nowMs = services.factLog.clock.nowMs()
   const id = newId('tpl', nowMs)
-  const fact = stamp(TemplateVersioned, { ...asker, causation: null }, { template: id, version: 1, ...body }, nowMs)
+  const fact = stamp(TemplateVersioned, askedBy(asker), { template: id, version: 1, ...body }, nowMs)
   await services.factLog.append([{ fact, expectedSeq: 0 }])
   return { ...storedOf(fact), warnings }
 }
@@ -105,7 +105,7 @@ export async function changeTemplate (
     return refusal ??
       stamp(
         TemplateVersioned,
-        { ...asker, causation: null },
+        askedBy(asker),
         { template, version: version + 1, ...body },
         services.factLog.clock.nowMs()
       )
@@ -148,7 +148,7 @@ export async function deleteTemplate (
     id,
     async ({ data }) =>
       await useFault(data, isUsed) ??
-        stamp(TemplateDeleted, { ...asker, causation: null }, { template: id }, services.factLog.clock.nowMs())
+        stamp(TemplateDeleted, askedBy(asker), { template: id }, services.factLog.clock.nowMs())
   )
   return ended instanceof Refusal ? ended : null
 }

@@ -28,7 +28,7 @@ import { requestTestDelivery } from './delivery.ts'
 import { wakeReplays } from './replay-schedule.ts'
 import type { Asker, MayCallPrivate, Services, ServiceSettings } from './services.ts'
 import { countOf } from './directory.ts'
-import { askedBy, stamp, type FactCause } from './fact-log.ts'
+import { askedBy, roleActor, stamp, type FactCause } from './fact-log.ts'
 import { createEntity, handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 
 /** `secret` is `whsec_…`, shown now and never again. */
@@ -217,7 +217,7 @@ export async function judgeWebhook (
     services,
     'webhook',
     id,
-    cause,
+    { ...cause, actor: roleActor('webhooks') },
     (webhook, nowMs) => webhook?.url === url ? decideNews(webhook, news, nowMs) : noSuchWebhook(id)
   )
   if (judged instanceof Refusal || judged.seq === 0) return null

@@ -35,16 +35,12 @@ function rowOf ({ id, name, limits, createdAt }: AccountEntry, json: boolean) {
 }
 
 async function create (name: string, json: boolean): Promise<void> {
-  const made = await withServices(async (services, correlation) =>
-    granted(await createAccount(services, correlation, name))
-  )
+  const made = await withServices(async (services, by) => granted(await createAccount(services, by, name)))
   print([{ id: made.account, name }], json)
 }
 
 async function limit (id: string, pairs: string[], json: boolean): Promise<void> {
   const limits = Object.fromEntries(pairs.map(limitOfPair))
-  const { account } = await withServices(async (services, correlation) =>
-    granted(await limitAccount(services, correlation, id, limits))
-  )
+  const { account } = await withServices(async (services, by) => granted(await limitAccount(services, by, id, limits)))
   print([rowOf(account, json)], json)
 }

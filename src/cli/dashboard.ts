@@ -19,7 +19,7 @@ export const dashboard: CliCommand = {
       throw new Complaint('There is no dashboard below a path: it takes a JETPOST_PUBLIC_URL with a host of its own.')
     }
     const base = dashboardUrl({ url: apiUrlOf(settings) }, settings.config)
-    const token = await withServices(async (services, correlation) => {
+    const token = await withServices(async (services, by) => {
       const key = operatorsKey(services)
       if (key === null) {
         throw new Complaint(
@@ -27,7 +27,7 @@ export const dashboard: CliCommand = {
             '--scopes full.'
         )
       }
-      return await mintLink(services, correlation, key)
+      return await mintLink(services, by, key)
     })
     const url = `${base}${LINK_PATH}${token}`
     if (json) print([{ url }], true)

@@ -26,8 +26,8 @@ jetpost domains add|show|verify|rotate|remove <name> [--account <id>] [--json]`,
     const act = verbs.get(verb)
     if (act === undefined && verb !== 'list') throw noVerb(domains, 'domains', verb, ['list', ...verbs.keys()])
     if (act === undefined || name === undefined || more.length > 0) throw misused(domains)
-    await withServices(async (services, correlation) => {
-      const domain = await act(services, { account: knownAccount(services, values.account), correlation }, name)
+    await withServices(async (services, by) => {
+      const domain = await act(services, { account: knownAccount(services, values.account), ...by }, name)
       if (verb === 'remove') return print([{ id: domain.id, name: domain.name, removed: true }], values.json)
       show(domainAnswer(services, domain), values.json)
     })

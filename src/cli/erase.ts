@@ -18,13 +18,13 @@ export const erase: CliCommand = {
   async run (args) {
     const { positionals: [address, ...more], values } = readArgs(args, ACCOUNT)
     if (address === undefined || more.length > 0) throw misused(erase)
-    const erasure = await withServices(async (services, correlation) => {
+    const erasure = await withServices(async (services, by) => {
       const account = knownAccount(services, values.account)
       const hash = erasureHash(services.vault, account, parseAddress(address) ?? '')
       const pending = (await loadErasures(services.factLog, account)).find(one =>
         one.completedAt === null && one.hash === hash
       )
-      return pending ?? granted(await requestErasure(services, { account, correlation }, address))
+      return pending ?? granted(await requestErasure(services, { account, ...by }, address))
     })
     print([rowOf(erasure)], values.json)
   }

@@ -4,7 +4,15 @@ import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { OVERLAP_S_DEFAULT, OVERLAP_S_MAX } from '#streams/key/decide.ts'
 import { LIMIT_CLASSES, type Scope } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
-import { grantKey, limitKey, ownKey, revokeKey, rotateKey, type KeyAsker } from '#src/actions/key.ts'
+import {
+  grantKey,
+  limitKey,
+  ownKey,
+  revokeKey,
+  revokeWithChildren,
+  rotateKey,
+  type KeyAsker
+} from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { keyAnswer } from '#src/servers/api/keys.ts'
@@ -20,7 +28,8 @@ const options = {
   domains: { type: 'string', default: '*' },
   expires: { type: 'string' },
   test: { type: 'boolean', default: false },
-  overlap: { type: 'string', default: `${OVERLAP_S_DEFAULT}s` }
+  overlap: { type: 'string', default: `${OVERLAP_S_DEFAULT}s` },
+  'with-children': { type: 'boolean', default: false }
 } as const
 
 type Values = ReturnType<typeof readArgs<typeof options>>['values']
@@ -32,18 +41,20 @@ const takes = new Map<string, Array<keyof typeof options>>([
   ['show', []],
   ['rotate', ['overlap']],
   ['limit', []],
-  ['revoke', []]
+  ['revoke', ['with-children']]
 ])
 
 export const keys: CliCommand = {
   usage: `jetpost keys [list] [--account <id>] [--json]
 jetpost keys create [--name <text>] [--scopes a,b] [--domains a,b] [--expires <time>] [--test] [--account <id>]
-jetpost keys show|revoke <key id> [--account <id>]
+jetpost keys show <key id> [--account <id>]
+jetpost keys revoke <key id> [--with-children] [--account <id>]
 jetpost keys rotate <key id> [--overlap 24h] [--account <id>]
 jetpost keys limit <key id> <class>=<per minute>… [--account <id>]`,
   details: `  create  shows the secret, this once. --scopes full, --domains "*" unless given; --test: its mail goes to
           the mail catcher only
   rotate  makes a new secret; the old one is valid for the overlap, 0 to 7d
+  revoke  --with-children: also the keys it has made, and those that they have made
   limit   sets requests a minute, by class: ${LIMIT_CLASSES.join(', ')}
   --account  defaults to the first account`,
   async run (args) {
@@ -64,8 +75,8 @@ jetpost keys limit <key id> <class>=<per minute>… [--account <id>]`,
 
 /** With the services, as the operator of this account's keys. */
 async function atKeys<T> (account: string, use: (services: Services, asker: KeyAsker) => Promise<T>): Promise<T> {
-  return await withServices(async (services, correlation) =>
-    await use(services, { account: knownAccount(services, account), correlation, by: null })
+  return await withServices(async (services, by) =>
+    await use(services, { account: knownAccount(services, account), ...by, by: null })
   )
 }
 
@@ -97,7 +108,7 @@ async function show ({ account, json }: Values, id: string): Promise<void> {
   const key = await atKeys(account, async (services, asker) => owned(services, asker, id))
   const answer = answerOf(key)
   if (json) return print([answer], true)
-  const { limits, track, unsubscribe, test, previous_expires_at } = answer
+  const { limits, track, unsubscribe, test, previous_expires_at, made_by } = answer
   const row = {
     ...rowOf(key),
     test,
@@ -105,7 +116,8 @@ async function show ({ account, json }: Values, id: string): Promise<void> {
     track_opens: track.opens,
     track_clicks: track.clicks,
     unsubscribe,
-    previous_expires_at
+    previous_expires_at,
+    made_by
   }
   printFields(row)
 }
@@ -160,14 +172,14 @@ async function limit ({ account, json }: Values, id: string, pairs: string[]): P
   const limits = Object.fromEntries(pairs.map(limitOfPair))
   const { key } = await atKeys(
     account,
-    async (services, asker) =>
-      granted(await limitKey(services, asker.correlation, owned(services, asker, id).id, limits))
+    async (services, asker) => granted(await limitKey(services, asker, owned(services, asker, id).id, limits))
   )
   const answer = answerOf(key)
   print([json ? answer : { id, limits: pairsOf(answer.limits) }], json)
 }
 
-async function revoke ({ account, json }: Values, id: string): Promise<void> {
-  await atKeys(account, async (services, asker) => granted(await revokeKey(services, asker, id)))
-  print([{ id, revoked: true }], json)
+async function revoke ({ account, json, ...values }: Values, id: string): Promise<void> {
+  const end = values['with-children'] ? revokeWithChildren : revokeKey
+  const { revoked } = await atKeys(account, async (services, asker) => granted(await end(services, asker, id)))
+  print([{ id, revoked: true, keys: revoked }], json)
 }

@@ -1,6 +1,7 @@
-import { Refusal } from '#streams/define.ts'
+import { userInfo } from 'node:os'
+import { Refusal, type Actor } from '#streams/define.ts'
 import { subjects } from '#streams/subjects.ts'
-import type { Services } from '#src/actions/services.ts'
+import type { Commander, Services } from '#src/actions/services.ts'
 import { followDirectory } from '#src/actions/directory.ts'
 import { openServices } from '#src/actions/open-services.ts'
 import { systemClock } from '#src/base/clock.ts'
@@ -16,7 +17,7 @@ import { usageError } from './command.ts'
 import { commandSecret, nothingRuns, readSettings } from './settings.ts'
 
 /** With services of the shell's own, beside the running service: the same actions, the same facts. */
-export async function withServices<T> (use: (services: Services, correlation: string) => Promise<T>): Promise<T> {
+export async function withServices<T> (use: (services: Services, by: Commander) => Promise<T>): Promise<T> {
   const settings = await readSettings('NATS_URL')
   const { config } = settings
   const secret = await commandSecret(settings)
@@ -27,7 +28,7 @@ export async function withServices<T> (use: (services: Services, correlation: st
     if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not send the directory within 30 s.')
     return await use(
       await openServices({ bus, clock: systemClock, directory, secret, config }),
-      newId('cli', Date.now())
+      { correlation: newId('cli', Date.now()), actor: operatorActor() }
     )
   } catch (error) {
     throw error instanceof Conflict
@@ -36,6 +37,20 @@ export async function withServices<T> (use: (services: Services, correlation: st
   } finally {
     await directory.stop()
     await bus.close()
+  }
+}
+
+/** Whoever may use the shell here may do everything: the log keeps the name of the system's user. */
+export function operatorActor (): Actor {
+  return { kind: 'operator', id: userName(), ip: null }
+}
+
+/** A container's user may have a number alone. */
+function userName (): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.()}`
   }
 }
 

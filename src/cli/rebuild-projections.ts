@@ -1,6 +1,11 @@
 import type { Projection } from '#projections/define.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
+import { createFactLog } from '#src/actions/fact-log.ts'
+import { noteOperation } from '#src/actions/operation.ts'
+import { systemClock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
+import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { openRebuilder, type Rebuilder, type RebuildProgress, type Servers } from '#src/workers/projector/rebuild.ts'
@@ -8,7 +13,7 @@ import { leftText, progressText } from '#src/workers/projector/progress.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { drawOver } from './gauge.ts'
-import { openBus } from './open-services.ts'
+import { openBus, operatorActor } from './open-services.ts'
 import { readSettings } from './settings.ts'
 import { stopped } from './since.ts'
 import { withPostgres } from './webhooks/options.ts'
@@ -24,13 +29,21 @@ export interface RebuildRequest {
  *  are done. */
 export async function rebuildProjections (wanted: readonly Projection[], options: RebuildRequest): Promise<void> {
   const signal = stopped()
-  await withRebuilder('error', async ({ builder, pool }) => {
+  await withRebuilder('error', async ({ bus, builder, pool }) => {
+    if (options.isNeeded === null) await note(bus, wanted)
     for (const projection of wanted) await rebuildProjection(projection, { builder, pool, signal, ...options })
   }).catch(error => {
     throw signal.aborted
       ? new Complaint('Interrupted: what is done stays, and the same command continues from there.')
       : error
   })
+}
+
+/** An operator wants it: the log says who. */
+async function note (bus: Bus, wanted: readonly Projection[]): Promise<void> {
+  const asker = { account: FIRST_ACCOUNT, correlation: newId('cli', Date.now()), actor: operatorActor() }
+  const factLog = createFactLog(bus, systemClock)
+  for (const { name } of wanted) await noteOperation(factLog, asker, { operation: 'rebuild.requested', subject: name })
 }
 
 async function rebuildProjection (

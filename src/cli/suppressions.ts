@@ -1,5 +1,5 @@
 import { REASONS } from '#streams/suppression/facts.ts'
-import { EXPORT_FORMATS } from '#src/actions/suppression-export.ts'
+import { EXPORT_FORMATS } from '#src/actions/export.ts'
 import type { ImportSuppressionsAnswer } from '#src/client/client.ts'
 import { misused, noVerb, readArgs, takeOnly, usageError, type CliCommand } from './command.ts'
 import { bytesOf } from './input.ts'

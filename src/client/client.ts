@@ -2,6 +2,7 @@ import { Caller, type CallOptions, type SendOptions } from './caller.ts'
 import { tail, type TailedEvent } from './tail.ts'
 import type {
   Email,
+  ExportAuditQuery,
   ExportSuppressionsQuery,
   ListEventsQuery,
   SendBatchAnswer,
@@ -182,6 +183,15 @@ export class Jetpost extends Caller {
     get: this.method('getErasure'),
     list: this.all('listErasures'),
     page: this.method('listErasures')
+  }
+
+  readonly audit = {
+    /** Who changed what, newest first. */
+    list: this.all('listAudit'),
+    page: this.method('listAudit'),
+    /** The same as the bytes of a CSV or NDJSON file, as they come. */
+    export: (query: ExportAuditQuery = {}, options?: CallOptions): AsyncGenerator<Uint8Array, void, void> =>
+      this.stream('exportAudit', query, options)
   }
 
   readonly stats = {

@@ -3,16 +3,16 @@
 import type {
   CancelEmailAnswer, CountReplayAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
   CreateReplayRequest, CreateSuppressionRequest, CreateTemplateAnswer, CreateTemplateRequest, CreateWebhookAnswer,
-  CreateWebhookRequest, Delivery, Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key,
-  ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer,
-  ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, Me,
-  PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer,
-  RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
-  SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer,
-  TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook,
-  ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListDeliveriesQuery,
-  ListWebhookDeliveriesQuery, ListSuppressionsQuery, ExportSuppressionsQuery, GetStatsQuery, ListEventsQuery,
-  ImportSuppressionsQuery
+  CreateWebhookRequest, DeleteKeyAnswer, Delivery, Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key,
+  ListAuditAnswer, ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer,
+  ListKeysAnswer, ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer,
+  ListWebhooksAnswer, Me, PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer,
+  RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer,
+  RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression,
+  Template, TestWebhookAnswer, TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest,
+  UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery,
+  DeleteKeyQuery, ListDeliveriesQuery, ListWebhookDeliveriesQuery, ListSuppressionsQuery, ExportSuppressionsQuery,
+  ListAuditQuery, ExportAuditQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -90,8 +90,10 @@ export interface Operations {
    *  Scopes, domains and expiry of the key in JETPOST_API_KEY cannot be changed. Scope: `keys:write`. */
   updateKey: { takes: [id: string, body: UpdateKeyRequest], answer: Key }
   /** Revoke a key. It stops working everywhere within a second. A key may revoke itself, and keys that hold no more
-   *  than it does. Scope: `keys:write`. */
-  deleteKey: { takes: [id: string], answer: undefined }
+   *  than it does. With `with_children=true` all keys that come from it end with it, and the answer is 200 and says
+   *  how many; this also works where the key itself, or a key between, was revoked before. If one of them holds more
+   *  than the key that asks, none ends. Scope: `keys:write`. */
+  deleteKey: { takes: [id: string, query?: DeleteKeyQuery], answer: DeleteKeyAnswer | undefined }
   /** Rotate the secret of a key. The previous secret works for `overlap_s` seconds more; an older one stops working.
    *  Both secrets are one key, with one id and one window. Scope: `keys:write`. */
   rotateKey: { takes: [id: string, body?: RotateKeyRequest], answer: CreateKeyAnswer }
@@ -165,6 +167,12 @@ export interface Operations {
   listErasures: { takes: [query?: PageQuery], answer: ListErasuresAnswer }
   /** Get the receipt of an erasure. Scope: `erasures:write`. */
   getErasure: { takes: [id: string], answer: Erasure }
+  /** List who changed what. Who changed what in the account, newest first. All given filters must hold. Sending
+   *  mail, and what follows from mail, is in the events and not here. Scope: `audit:read`. */
+  listAudit: { takes: [query?: ListAuditQuery], answer: ListAuditAnswer }
+  /** Export who changed what. The same as a file. The answer is streamed: one that breaks off is not complete. A
+   *  client that reads nothing for a minute is disconnected. Scope: `audit:read`. */
+  exportAudit: { takes: [query?: ExportAuditQuery], answer: Uint8Array }
   /** Count what became of mail. How many recipients mail was accepted for, and what became of it. Everything counts
    *  in the hour (UTC) in which it happened: a click of today on a mail of yesterday counts today. At most 744
    *  buckets. All given filters must hold. A recipient that was retried after a bounce may count as both `bounced`
@@ -228,7 +236,7 @@ export const operations = {
   listKeys: { method: 'GET', path: '/api/keys', takes: ['query'] },
   getKey: { method: 'GET', path: '/api/keys/{id}', takes: ['id'] },
   updateKey: { method: 'PATCH', path: '/api/keys/{id}', takes: ['id', 'body'] },
-  deleteKey: { method: 'DELETE', path: '/api/keys/{id}', takes: ['id'] },
+  deleteKey: { method: 'DELETE', path: '/api/keys/{id}', takes: ['id', 'query'] },
   rotateKey: { method: 'POST', path: '/api/keys/{id}/rotate', takes: ['id', 'body'] },
   getMe: { method: 'GET', path: '/api/me', takes: [] },
   createWebhook: { method: 'POST', path: '/api/webhooks', takes: ['body'] },
@@ -255,6 +263,8 @@ export const operations = {
   createErasure: { method: 'POST', path: '/api/erasures', takes: ['body'] },
   listErasures: { method: 'GET', path: '/api/erasures', takes: ['query'] },
   getErasure: { method: 'GET', path: '/api/erasures/{id}', takes: ['id'] },
+  listAudit: { method: 'GET', path: '/api/audit', takes: ['query'] },
+  exportAudit: { method: 'GET', path: '/api/audit/export', takes: ['query'] },
   getStats: { method: 'GET', path: '/api/stats', takes: ['query'] },
   listEvents: { method: 'GET', path: '/api/events', takes: ['query'] },
   importSuppressions: {

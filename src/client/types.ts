@@ -52,7 +52,7 @@ export interface CreateKeyAnswer {
   scopes: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
+    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -71,6 +71,9 @@ export interface CreateKeyAnswer {
   unsubscribe: boolean | null
   /** Until when the previous secret works. `null` = it does not. */
   previous_expires_at: string | null
+  /** The id of the key that made it, by the API or by a session of the dashboard. `null` = the operator did, or it
+   *  is older than this is known. */
+  made_by: string | null
   created_at: string
 }
 
@@ -82,7 +85,7 @@ export interface CreateKeyRequest {
   scopes: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
+    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
   /** The domains the key may send from, 1 to 1000. `["*"]` = every domain of the account. */
   domains: string[]
   /** When the key expires. `null` = never. */
@@ -223,6 +226,11 @@ export interface CreateWebhookRequest {
   mode?: 'live' | 'test' | 'both'
   /** Events from then on are sent, also past ones as far back as they are kept. Now when left out. */
   start_at?: string
+}
+
+export interface DeleteKeyAnswer {
+  /** How many keys ended, this one included. */
+  revoked: number
 }
 
 export interface Delivery {
@@ -678,7 +686,7 @@ export interface Key {
   scopes: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
+    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -697,7 +705,45 @@ export interface Key {
   unsubscribe: boolean | null
   /** Until when the previous secret works. `null` = it does not. */
   previous_expires_at: string | null
+  /** The id of the key that made it, by the API or by a session of the dashboard. `null` = the operator did, or it
+   *  is older than this is known. */
+  made_by: string | null
   created_at: string
+}
+
+export interface ListAuditAnswer {
+  data: Array<{
+    id: string
+    at: string
+    /** Who did it. `null` = it was done before this was recorded. */
+    actor: {
+      /** A `key` of the API, a `session` of the dashboard, an `operator` in the shell, or a `role`: Jetpost itself. */
+      kind: 'key' | 'session' | 'operator' | 'role'
+      /** The id of the key or session; the operator's user name; the role. */
+      id: string
+      /** The key that was used, itself or to open the session. */
+      key_id: string | null
+      /** The key's name; else as `id`. */
+      name: string
+      /** The client's address. `null` = it came from the machine itself. */
+      ip: string | null
+    } | null
+    action:
+      | 'account.created' | 'account.limits_changed' | 'key.created' | 'key.changed' | 'key.rotated'
+      | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed' | 'domain.checked'
+      | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed'
+      | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished'
+      | 'webhook.enabled' | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted'
+      | 'template.versioned' | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made'
+      | 'session.opened' | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped'
+      | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+    /** What was changed. `null` where it is an address. */
+    subject_id: string | null
+    /** The same for people. It may change: read the other fields in programs. */
+    summary: string
+  }>
+  has_more: boolean
+  next_cursor: string | null
 }
 
 export interface ListDeliveriesAnswer {
@@ -843,7 +889,7 @@ export interface Me {
   scopes: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
+    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -862,6 +908,9 @@ export interface Me {
   unsubscribe: boolean | null
   /** Until when the previous secret works. `null` = it does not. */
   previous_expires_at: string | null
+  /** The id of the key that made it, by the API or by a session of the dashboard. `null` = the operator did, or it
+   *  is older than this is known. */
+  made_by: string | null
   created_at: string
   account: {
     id: string
@@ -1304,7 +1353,7 @@ export interface UpdateKeyRequest {
   scopes?: Array<
     | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
     | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'dashboard' | 'operator' | 'full'>
+    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
   /** The domains the key may send from, 1 to 1000. `["*"]` = every domain of the account. */
   domains?: string[]
   /** When the key expires. `null` = never. */
@@ -1461,6 +1510,11 @@ export interface GetTemplateQuery {
   version?: number
 }
 
+export interface DeleteKeyQuery {
+  /** Whether the keys it has made end too, and those that they have made. */
+  with_children?: boolean
+}
+
 export interface ListDeliveriesQuery {
   /** How many to list, 1 to 100. 25 when left out. */
   limit?: number
@@ -1516,6 +1570,50 @@ export interface ExportSuppressionsQuery {
   created_after?: string
   /** Suppressed before then. */
   created_before?: string
+}
+
+export interface ListAuditQuery {
+  /** How many to list, 1 to 100. 25 when left out. */
+  limit?: number
+  /** The `next_cursor` of the page before. */
+  cursor?: string
+  /** Done by this key, also in the dashboard's sessions opened with it; or by this session, operator or role. */
+  actor?: string
+  /** This action. */
+  action?:
+    | 'account.created' | 'account.limits_changed' | 'key.created' | 'key.changed' | 'key.rotated'
+    | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed' | 'domain.checked'
+    | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed' | 'webhook.created'
+    | 'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'
+    | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned'
+    | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened'
+    | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
+    | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+  /** Done then or later. */
+  from?: string
+  /** Done before then. */
+  to?: string
+}
+
+export interface ExportAuditQuery {
+  /** `csv` when left out. */
+  format?: 'csv' | 'ndjson'
+  /** Done by this key, also in the dashboard's sessions opened with it; or by this session, operator or role. */
+  actor?: string
+  /** This action. */
+  action?:
+    | 'account.created' | 'account.limits_changed' | 'key.created' | 'key.changed' | 'key.rotated'
+    | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed' | 'domain.checked'
+    | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed' | 'webhook.created'
+    | 'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'
+    | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned'
+    | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened'
+    | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
+    | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+  /** Done then or later. */
+  from?: string
+  /** Done before then. */
+  to?: string
 }
 
 export interface GetStatsQuery {

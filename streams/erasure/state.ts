@@ -1,3 +1,4 @@
+import type { Actor } from '../define.ts'
 import type { Deletes, ErasureCounts, ErasureFact } from './facts.ts'
 
 /** One erasure, folded from the facts of its subject. */
@@ -8,6 +9,8 @@ export interface ErasureState {
   hash: string
   /** Id of the ask that led to it. */
   correlation: string
+  /** Who asked; undefined in old facts. */
+  actor?: Actor
   /** Sealed; null once it is deleted itself. */
   address: string | null
   requestedAt: string
@@ -40,13 +43,14 @@ export function plusErased (a: ErasureCounts, b: Partial<ErasureCounts>): Erasur
 
 /** What an erasure becomes with one more fact; its first may be gone already. */
 export function evolveErasure (before: ErasureState | null, fact: ErasureFact): ErasureState {
-  const { account, correlation, data: { erasure: id, hash } } = fact
+  const { account, correlation, actor, data: { erasure: id, hash } } = fact
   const state = before ??
     {
       id,
       account,
       hash,
       correlation,
+      ...(actor === undefined ? {} : { actor }),
       address: null,
       requestedAt: fact.time,
       completedAt: null,

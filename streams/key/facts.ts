@@ -16,6 +16,7 @@ export const SCOPES = [
   'suppressions:read',
   'suppressions:write',
   'erasures:write',
+  'audit:read',
   'dashboard',
   'operator',
   'full'

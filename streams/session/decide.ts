@@ -24,7 +24,7 @@ export function mayOpenDashboard (key: KeyEntry): boolean {
 }
 
 /** What somebody who signed in with this key may do: all that it may, and with the scope dashboard all there is in its
- *  account but to see and to make keys, whose powers could be greater than its own. */
+ *  account but the keys, whose powers could be greater than its own, and the audit log, which tells of them. */
 export function asVisitor (key: KeyEntry): KeyEntry {
   return key.scopes.includes('full')
     ? key
@@ -33,7 +33,7 @@ export function asVisitor (key: KeyEntry): KeyEntry {
       scopes: [
         ...new Set([
           ...key.scopes,
-          ...SCOPES.filter(scope => scope !== 'full' && scope !== 'operator' && !scope.startsWith('keys:'))
+          ...SCOPES.filter(scope => !['full', 'operator', 'audit:read'].includes(scope) && !scope.startsWith('keys:'))
         ])
       ]
     }

@@ -88,6 +88,7 @@ t.test('every operation of the document has a method, and no method is of anothe
     webhooks,
     suppressions,
     erasures,
+    audit,
     stats,
     deliveries,
     replays,
@@ -96,7 +97,20 @@ t.test('every operation of the document has a method, and no method is of anothe
   t.strictSame(Object.keys(rest), [], 'this test knows all resources')
   t.type(tail, 'function', 'of the same operation as events.list; see below')
   await me()
-  const lists = [emails, events, templates, domains, keys, webhooks, suppressions, erasures, stats, deliveries, replays]
+  const lists = [
+    emails,
+    events,
+    templates,
+    domains,
+    keys,
+    webhooks,
+    suppressions,
+    erasures,
+    audit,
+    stats,
+    deliveries,
+    replays
+  ]
   for (const resource of lists) {
     for (const method of Object.values(resource) as Array<(...args: unknown[]) => unknown>) {
       const answer = method('x', {})

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
+import { roleActor } from '#src/actions/fact-log.ts'
 import { createKey, grantKey } from '#src/actions/key.ts'
 import { KEYS_MAX } from '#streams/key/decide.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
@@ -65,6 +66,7 @@ t.test('a key is made with a secret that is shown once, and works', async t => {
     track: { opens: false, clicks: null },
     unsubscribe: true,
     previous_expires_at: null,
+    made_by: OWN_ID,
     created_at: rest.created_at
   })
   t.match(rest, { id: /^key_[0-9a-z]{26}$/, created_at: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ })
@@ -457,9 +459,16 @@ t.test('a key that was narrowed or revoked on one node grants no more on another
     expiresMs: null,
     defaults: NO_DEFAULTS
   }
-  t.match(await grantKey(services, { account: FIRST_ACCOUNT, correlation: 'test', by: body.id }, wanted), {
-    code: 'unauthorized'
-  })
+  t.match(
+    await grantKey(
+      services,
+      { account: FIRST_ACCOUNT, correlation: 'test', actor: roleActor('test'), by: body.id },
+      wanted
+    ),
+    {
+      code: 'unauthorized'
+    }
+  )
 })
 
 t.test('a rotated key answers to both secrets until the overlap ends', async t => {
@@ -628,7 +637,7 @@ t.test(`an account has at most ${KEYS_MAX} keys`, LONG_ONLY, async t => {
     await Promise.all(
       Array.from(
         { length: Math.min(500, KEYS_MAX - made) },
-        () => createKey(services, { account, correlation: 'test' }, wanted)
+        () => createKey(services, { account, correlation: 'test', actor: roleActor('test') }, wanted)
       )
     )
   }

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { REASONS } from '#streams/suppression/facts.ts'
+import { roleActor } from '#src/actions/fact-log.ts'
 import { importSuppressions } from '#src/actions/suppression-import.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { suppress, unsuppress } from '#src/actions/suppression.ts'
@@ -207,7 +208,7 @@ t.test('reading and writing need their scopes, and faults are named at once', as
 
 t.test('what others do at the same time is neither lost nor undone', async t => {
   const { account } = await freshAccountKey()
-  const asker = { account, correlation: 'test' }
+  const asker = { account, correlation: 'test', actor: roleActor('test') }
   const wanted = Array.from({ length: 600 }, (_, i) => ({ address: `r${i}@example.com`, reason: 'bounce' as const }))
   const imports = [0, 1].map(() => importSuppressions(services, asker, wanted))
   const others = Array.from(

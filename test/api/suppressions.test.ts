@@ -2,7 +2,7 @@ import t from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { REASONS, SuppressionAdded, type SuppressionReason } from '#streams/suppression/facts.ts'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
-import { causedBy, stamp } from '#src/actions/fact-log.ts'
+import { causedBy, roleActor, stamp } from '#src/actions/fact-log.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { suppress, unsuppress } from '#src/actions/suppression.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -18,7 +18,7 @@ const databaseUrl = await freshDatabase(t)
 const app = await startTestApp(t, { natsUrl, databaseUrl })
 const second = await startTestApp(t, { natsUrl, databaseUrl })
 const services = [await openSecondServices(t, natsUrl), await openSecondServices(t, natsUrl)] as const
-const asker = { account: FIRST_ACCOUNT, correlation: 'test' }
+const asker = { account: FIRST_ACCOUNT, correlation: 'test', actor: roleActor('test') }
 
 type Options = Parameters<typeof app.request>[2]
 const post = (body: unknown, options: Options = {}) => app.request('POST', '/api/suppressions', { body, ...options })

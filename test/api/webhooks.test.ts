@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { Refusal, type FieldFault } from '#streams/define.ts'
+import { roleActor } from '#src/actions/fact-log.ts'
 import { createWebhook } from '#src/actions/webhook.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { startTestApp, type Answer, type TestApp } from '../support/app.ts'
@@ -369,7 +370,7 @@ t.test('private addresses: of the first account alone, and of no other, however 
   t.match(refused, { status: 422, body: { details: [{ field: 'url', message: 'url must start with https://.' }] } })
   const own = (await create({ url: sink.url }, app)).body.id
   // Made when it was allowed, or by a node with other settings.
-  const made = await createWebhook(services, { account, correlation: 'test' }, {
+  const made = await createWebhook(services, { account, correlation: 'test', actor: roleActor('test') }, {
     url: sink.url,
     events: ['email.delivered'],
     paused: false,

@@ -1,5 +1,5 @@
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
-import { createFactLog, stamp, type FactLog } from '#src/actions/fact-log.ts'
+import { createFactLog, roleActor, stamp, type FactLog } from '#src/actions/fact-log.ts'
 import { createWebhook } from '#src/actions/webhook.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -46,7 +46,7 @@ export async function makeEndpoint (
   url: string,
   concurrency: number | null
 ): Promise<void> {
-  const asker = { account, correlation: 'bench' }
+  const asker = { account, correlation: 'bench', actor: roleActor('test') }
   const settings: WebhookSettings = {
     url,
     events: ['email.delivered'],

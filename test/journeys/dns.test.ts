@@ -4,6 +4,7 @@ import t from 'tap'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { domainKey } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
+import { roleActor } from '#src/actions/fact-log.ts'
 import { addDomain, rotateDomainKeys } from '#src/actions/domain.ts'
 import type { Handled } from '#src/actions/handle-command.ts'
 import { followDirectory } from '#src/actions/directory.ts'
@@ -118,11 +119,15 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
     clock,
     checks: checkers.map(({ checks }) => checks),
     add: async (name: string) =>
-      (await addDomain(services, { account: 'acc_first', correlation: 'test' }, name) as Handled<'domain'>).domain,
+      (await addDomain(
+        services,
+        { account: 'acc_first', correlation: 'test', actor: roleActor('test') },
+        name
+      ) as Handled<'domain'>).domain,
     rotate: async (name: string) =>
       await rotateDomainKeys(
         services,
-        { account: 'acc_first', correlation: 'test' },
+        { account: 'acc_first', correlation: 'test', actor: roleActor('test') },
         services.directory.now.domains.get(domainKey(FIRST_ACCOUNT, name))!
       ),
     now: (name: string) => services.directory.now.domains.get(domainKey(FIRST_ACCOUNT, name))!,

@@ -26,6 +26,7 @@ const TABLES = {
   emails: ['emails', 'email_states', 'recipients', 'timeline'],
   deliveries: ['deliveries', 'delivery_attempts'],
   suppressions: ['suppressions'],
+  audit: ['audit'],
   templates: ['templates', 'template_versions']
 }
 

@@ -115,11 +115,17 @@ t.test('full and dashboard open the dashboard, no other scope does', async t => 
   )
 })
 
-t.test('with the scope dashboard one may do all but see and make keys, and keeps the bounds of the key', async t => {
+t.test('with the scope dashboard one may do all but see keys and the audit log, and make keys, and keeps the bounds of the key', async t => {
   const own = keyEntry({ scopes: ['dashboard'], domains: ['a.example'], expiresMs: NOW_MS, test: true })
   const visitor = asVisitor(own)
   const may = (scope: Scope) => mayDo(visitor, scope)
-  t.strictSame(SCOPES.filter(scope => !may(scope)).toSorted(), ['full', 'keys:read', 'keys:write', 'operator'])
+  t.strictSame(SCOPES.filter(scope => !may(scope)).toSorted(), [
+    'audit:read',
+    'full',
+    'keys:read',
+    'keys:write',
+    'operator'
+  ])
   t.strictSame({ ...visitor, scopes: own.scopes }, own, 'domains, end and kind stay as they are')
   t.strictSame(own.scopes, ['dashboard'], 'and the key is not changed')
 })

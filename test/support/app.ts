@@ -7,6 +7,7 @@ import { Refusal } from '#streams/define.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import type { LimitClass } from '#streams/key/facts.ts'
 import { createAccount, limitAccount } from '#src/actions/account.ts'
+import { roleActor } from '#src/actions/fact-log.ts'
 import type { Services } from '#src/actions/services.ts'
 import { createKey, limitKey, revokeKey, type NewKey } from '#src/actions/key.ts'
 import type { Clock } from '#src/base/clock.ts'
@@ -79,6 +80,7 @@ export interface Wishes {
 
 /** A bound, not a promise: some requests are large, and some machines busy. */
 const REQUEST_MS = 120_000
+const TESTER = { correlation: 'test', actor: roleActor('test') }
 
 export async function startTestApp (
   t: Witness,
@@ -185,7 +187,7 @@ function wire (app: App, elsewhere: Services, note: (line: string) => void): Tes
       expiresMs: null,
       defaults: NO_DEFAULTS
     }
-    const made = granted(await createKey(elsewhere, { account, correlation: 'test' }, { ...defaults, ...wish }))
+    const made = granted(await createKey(elsewhere, { account, ...TESTER }, { ...defaults, ...wish }))
     if (wait) await seen(made.seq)
     await elsewhere.directory.reached(made.seq, 5000)
     return { id: made.key, secret: made.secret }
@@ -199,13 +201,13 @@ function wire (app: App, elsewhere: Services, note: (line: string) => void): Tes
     newKey,
     revokeKey: async id =>
       await seen(
-        granted(await revokeKey(await upToDate(), { account: FIRST_ACCOUNT, correlation: 'test', by: null }, id)).seq
+        granted(await revokeKey(await upToDate(), { account: FIRST_ACCOUNT, ...TESTER, by: null }, id)).seq
       ),
-    limitKey: async (id, limits) => await seen(granted(await limitKey(await upToDate(), 'test', id, limits)).seq),
+    limitKey: async (id, limits) => await seen(granted(await limitKey(await upToDate(), TESTER, id, limits)).seq),
     limitAccount: async (id, limits) =>
-      await seen(granted(await limitAccount(await upToDate(), 'test', id, limits)).seq),
+      await seen(granted(await limitAccount(await upToDate(), TESTER, id, limits)).seq),
     newAccountKey: async () =>
-      (await newKey({}, { account: granted(await createAccount(elsewhere, 'test', 'Another')).account })).secret,
+      (await newKey({}, { account: granted(await createAccount(elsewhere, TESTER, 'Another')).account })).secret,
     caught: async address => {
       const { body } = await request('GET', '/catcher.json')
       const message = body.data.find((message: { to: string[] }) => message.to.includes(address))

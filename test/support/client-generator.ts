@@ -99,8 +99,12 @@ function queryOf (operation: string, parameters: Json[]): Operation['query'] {
 }
 
 function answerOf ({ responses }: Json): string {
-  const [success] = Object.entries<Json>(responses).filter(([status]) => status < '300').map(([, response]) => response)
-  const [[type, content] = []] = Object.entries<Json>(success?.content ?? {})
+  const successes = Object.entries<Json>(responses).filter(([status]) => status < '300').map(([, response]) => response)
+  return [...new Set(successes.map(contentOf))].join(' | ')
+}
+
+function contentOf (success: Json): string {
+  const [[type, content] = []] = Object.entries<Json>(success.content ?? {})
   if (content === undefined) return 'undefined'
   return type === 'application/json' ? typeOf(content.schema, 1) : 'Uint8Array'
 }

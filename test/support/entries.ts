@@ -16,6 +16,7 @@ export function keyEntry (given: Partial<KeyEntry> = {}): KeyEntry {
     expiresMs: null,
     defaults: NO_DEFAULTS,
     limits: {},
+    madeBy: null,
     createdAt: '',
     ...given
   }

@@ -1,6 +1,6 @@
 import type { Asker } from '#src/actions/services.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
-import { createFactLog, stamp, type FactLog } from '#src/actions/fact-log.ts'
+import { createFactLog, roleActor, stamp, type FactLog } from '#src/actions/fact-log.ts'
 import { createWebhook, type CreatedWebhook, type WebhookServices } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
@@ -122,7 +122,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
   const vault = createVault(SECRET)
   const services: WebhookServices = { factLog, directory, vault, settings: { mayCallPrivate: () => true } }
   const roles = new Set<Role>()
-  const asker = { account: ACCOUNT, correlation: 'req_test' }
+  const asker = { account: ACCOUNT, correlation: 'req_test', actor: roleActor('test') }
   t.teardown(async () => {
     await Promise.all([...roles].map(role => role.stop()))
     await directory.stop()

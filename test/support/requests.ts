@@ -177,7 +177,7 @@ export const recipes: Record<string, Recipe> = {
     valid: async app => ({ ...await key(app), body: { name: 'Another name' } }),
     also: { 409: async app => ({ ...await fixed(app), body: { expires_at: null } }) }
   },
-  deleteKey: { valid: key },
+  deleteKey: { valid: key, also: { 200: async app => ({ ...await key(app), query: 'with_children=true' }) } },
   rotateKey: { valid: key, also: { 409: fixed } },
 
   createWebhook: { valid: simply, also: { 409: TOO_MANY } },
@@ -208,6 +208,9 @@ export const recipes: Record<string, Recipe> = {
 
   importSuppressions: { valid: async () => uploaded('address\nada@example.com\n'), also: { 409: RIVALS } },
   exportSuppressions: { valid: async () => ({ query: 'format=ndjson' }) },
+
+  listAudit: { valid: async () => ({ query: 'action=key.created&limit=2' }) },
+  exportAudit: { valid: async () => ({ query: 'format=ndjson' }) },
 
   createErasure: { valid: async () => newSuppression() },
   listErasures: { valid: simply },

@@ -48,8 +48,8 @@ export async function withAsker<T> (
   account: string,
   use: (services: Services, asker: Asker) => Promise<T>
 ): Promise<T> {
-  return await withServices(async (services, correlation) =>
-    await use(services, { account: knownAccount(services, account), correlation })
+  return await withServices(async (services, by) =>
+    await use(services, { account: knownAccount(services, account), ...by })
   )
 }
 

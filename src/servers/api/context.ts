@@ -10,7 +10,7 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault
 } from 'fastify'
-import type { FieldFault } from '#streams/define.ts'
+import type { Actor, FieldFault } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { hasMoreValuesThan, isDeeperThan } from '#streams/json.ts'
 import { mayDo, testKeyRefusal } from '#streams/key/decide.ts'
@@ -95,6 +95,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks; set before anything else happens under /api. */
     key: KeyEntry | null
+    /** Who is behind a request from within; null = the key itself. */
+    actor: Actor | null
     /** The request's place in its window, on its way. */
     rateLimit: Promise<RateLimitStatus> | RateLimitStatus | null
   }
@@ -140,6 +142,7 @@ export function apiContext (
   const limiter = createLimiter(counters, services.directory, services.factLog.clock)
   const methodsOf = rememberMethods(app)
   app.decorateRequest('key', null)
+  app.decorateRequest('actor', null)
   app.decorateRequest('rateLimit', null)
   app.setValidatorCompiler(({ schema, httpPart }) =>
     httpPart === 'querystring' ? compileQueryValidator(schema as TObject) : compileValidator(schema as TSchema)
@@ -194,9 +197,9 @@ function authenticate (
     // By the route that will serve it, however its path is spelt.
     const limitClass = limitClassOf(request.method, request.routeOptions.url ?? pathOf(request.url))
     const authorization = authorizationOf(request.raw.rawHeaders)
-    request.key = internalKeys.keyOf(authorization)
+    const inside = internalKeys.holderOf(authorization)
     // Requests from within are counted where they come from, or not at all.
-    if (request.key !== null) return
+    if (inside !== null) return void Object.assign(request, inside)
     const found = authenticator.keyOf(authorization, request.ip)
     request.key = found instanceof Promise ? await found : found
     if (request.key === null) {

@@ -42,13 +42,21 @@ export function compileValidator (schema: TSchema, member = 'field') {
  *  one. */
 export function compileQueryValidator (schema: TObject) {
   const validate = compileValidator(schema, QUERY_MEMBER)
-  const numbers = Object.keys(schema.properties).filter(name => schema.properties[name]!.type === 'integer')
-  return (query: unknown) => validate(numbers.reduce(withNumber, query as Record<string, unknown>))
+  const named = (type: string) => Object.keys(schema.properties).filter(name => schema.properties[name]!.type === type)
+  const [numbers, flags] = [named('integer'), named('boolean')]
+  return (query: unknown) => validate(flags.reduce(withFlag, numbers.reduce(withNumber, query as Query)))
 }
 
-function withNumber (query: Record<string, unknown>, name: string): Record<string, unknown> {
+type Query = Record<string, unknown>
+
+function withNumber (query: Query, name: string): Query {
   const text = query[name]
   return typeof text === 'string' && DIGITS.test(text) ? { ...query, [name]: Number(text) } : query
+}
+
+function withFlag (query: Query, name: string): Query {
+  const text = query[name]
+  return text === 'true' || text === 'false' ? { ...query, [name]: text === 'true' } : query
 }
 
 function faultsOf (errors: Iterable<ValueError>, member: string): FieldFault[] {

@@ -8,7 +8,6 @@ import { sha256Hex } from '#src/base/secret.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
 import { conflict, invalid, mustFault, unavailable } from './errors.ts'
-import { askerOf } from './params.ts'
 
 const HEADER = 'idempotency-key'
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
@@ -65,7 +64,7 @@ export class Acceptor {
     if (claim !== null && claim.earlier !== null) throw mismatch(claim.earlier)
     try {
       const kept = claim === null ? null : { key: claim.key, answer }
-      await acceptEmails(this.services, askerOf(request), emails, kept)
+      await acceptEmails(this.services, { account: request.key!.account, correlation: request.id }, emails, kept)
       return give(reply, answer)
     } catch (error) {
       if (claim === null || !(error instanceof Conflict)) throw error

@@ -1,44 +1,51 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, InjectOptions } from 'fastify'
+import type { Actor } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
+
+/** What somebody may do who was let in at another door, and who that is. */
+export interface InternalHolder {
+  key: KeyEntry
+  actor: Actor
+}
 
 /** Those who ask the API from within this process, having been let in at another door. */
 export interface InternalKeys {
-  /** An Authorization header that stands for `key`, for as long as `ask` takes. */
-  as<T>(key: KeyEntry, ask: (authorization: string) => Promise<T>): Promise<T>
+  /** An Authorization header that stands for `holder`, for as long as `ask` takes. */
+  as<T>(holder: InternalHolder, ask: (authorization: string) => Promise<T>): Promise<T>
   /** Whom such a header stands for; null for any other. */
-  keyOf(authorization: string | undefined): KeyEntry | null
+  holderOf(authorization: string | undefined): InternalHolder | null
 }
 
 export function createInternalKeys (): InternalKeys {
-  const admitted = new Map<string, KeyEntry>()
+  const admitted = new Map<string, InternalHolder>()
   return {
-    async as (key, ask) {
+    async as (holder, ask) {
       // Looked up by 256 random bits that never leave the process: nothing that comes over the network can be one.
       const authorization = `Inside ${randomBytes(32).toString('base64url')}`
-      admitted.set(authorization, key)
+      admitted.set(authorization, holder)
       try {
         return await ask(authorization)
       } finally {
         admitted.delete(authorization)
       }
     },
-    keyOf: authorization => (authorization === undefined ? null : admitted.get(authorization) ?? null)
+    holderOf: authorization => (authorization === undefined ? null : admitted.get(authorization) ?? null)
   }
 }
 
-/** `fetch` for the API's client, answered by this very process as `key`; `correlation` = the id of the request that is
+/** `fetch` for the API's client, answered by this very process as `holder`; `correlation` = the id of the request that is
  *  behind it. */
 export function internalFetch (
   app: FastifyInstance,
   internalKeys: InternalKeys,
-  key: KeyEntry,
+  holder: InternalHolder,
   correlation: string
 ): typeof fetch {
   return async (input, init = {}) => {
     const { pathname, search } = new URL(String(input))
     const headers = Object.fromEntries(new Headers(init.headers))
-    return await internalKeys.as(key, async authorization => {
+    return await internalKeys.as(holder, async authorization => {
       const answer = await app.inject({
         method: init.method as InjectOptions['method'],
         url: pathname + search,

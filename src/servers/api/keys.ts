@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { parseDomain } from '#streams/address.ts'
-import { NAME_LENGTH_MAX, Nullable, type FieldFault, type Refusal } from '#streams/define.ts'
+import { NAME_LENGTH_MAX, Nullable, Refusal, type FieldFault } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
@@ -18,7 +18,15 @@ import {
 } from '#streams/key/decide.ts'
 import { byLimitClass, KEY_DOMAINS_MAX, SCOPES } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
-import { changeKey, grantKey, revokeKey, rotateKey, type KeyAsker, type NewKey } from '#src/actions/key.ts'
+import {
+  changeKey,
+  grantKey,
+  revokeKey,
+  revokeWithChildren,
+  rotateKey,
+  type KeyAsker,
+  type NewKey
+} from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { FaultList } from './errors.ts'
@@ -102,6 +110,7 @@ export const KEY_EXAMPLE = {
   track: { opens: null, clicks: null },
   unsubscribe: null,
   previous_expires_at: null,
+  made_by: 'key_01m7yse7ke2esfck840wxx2ekg',
   created_at: '2026-11-21T12:00:00.000Z'
 }
 export const KeyAnswer = Type.Object({
@@ -119,8 +128,20 @@ export const KeyAnswer = Type.Object({
   previous_expires_at: Type.Union([Type.String(), Type.Null()], {
     description: 'Until when the previous secret works. `null` = it does not.'
   }),
+  made_by: Type.Union([Type.String(), Type.Null()], {
+    description: 'The id of the key that made it, by the API or by a session of the dashboard. `null` = the operator ' +
+      'did, or it is older than this is known.'
+  }),
   created_at: Type.String()
 }, { examples: [KEY_EXAMPLE] })
+const RevokeQuery = Type.Object({
+  with_children: Type.Optional(
+    Type.Boolean({ description: 'Whether the keys it has made end too, and those that they have made.' })
+  )
+}, { additionalProperties: false })
+const RevokedAnswer = Type.Object({
+  revoked: Type.Integer({ description: 'How many keys ended, this one included.' })
+}, { examples: [{ revoked: 3 }] })
 const OpenAnswer = Type.Composite([
   Type.Object({ key: Type.String({ description: 'The secret, shown only here.' }) }),
   KeyAnswer
@@ -133,7 +154,9 @@ const CREATE_TEXT = 'The secret is `key` in this answer and nowhere else. A key 
 const CHANGE_TEXT = 'What is left out stays. Neither before nor after may the key hold more than the key that asks. ' +
   'Scopes, domains and expiry of the key in JETPOST_API_KEY cannot be changed.'
 const REVOKE_TEXT = 'It stops working everywhere within a second. A key may revoke itself, and keys that hold no ' +
-  'more than it does.'
+  'more than it does.\n\nWith `with_children=true` all keys that come from it end with it, and the answer is 200 and ' +
+  'says how many; this also works where the key itself, or a key between, was revoked before. If one of them holds ' +
+  'more than the key that asks, none ends.'
 const ROTATE_TEXT = 'The previous secret works for `overlap_s` seconds more; an older one stops working. Both ' +
   'secrets are one key, with one id and one window.'
 
@@ -146,6 +169,14 @@ export function keyRoutes (app: Api, services: Services): void {
   const { clock } = services.factLog
   const answerOf = (key: KeyEntry) => keyAnswer(key, clock.nowMs())
   const faults = (request: FastifyRequest) => meaningFaults(request, clock.nowMs())
+  const revoke = async (
+    request: FastifyRequest<{ Params: { id: string }, Querystring: Static<typeof RevokeQuery> }>
+  ) => {
+    const { params: { id }, query } = request
+    if (query.with_children === true) return await revokeWithChildren(services, keyAskerOf(request), id)
+    const ended = await revokeKey(services, keyAskerOf(request), id)
+    return ended instanceof Refusal ? ended : { ...ended, revoked: null }
+  }
   const routes = new ResourceRoutes(app, services, {
     kind: 'key',
     tag: 'Keys',
@@ -176,10 +207,14 @@ export function keyRoutes (app: Api, services: Services): void {
     tell: ({ key }) => answerOf(key)
   })
   routes.write('DELETE', '/keys/:id', ['deleteKey', 'Revoke a key', REVOKE_TEXT], {
-    schema: { params: IdParams, response: { 204: Type.Null() } },
+    schema: {
+      params: IdParams,
+      querystring: RevokeQuery,
+      response: { 200: RevokedAnswer, 204: Type.Null() }
+    },
     errors: [404],
-    act: request => revokeKey(services, keyAskerOf(request), request.params.id),
-    tell: () => null
+    act: revoke,
+    tell: ({ revoked }) => (revoked === null ? null : { revoked })
   })
   routes.write('POST', '/keys/:id/rotate', ['rotateKey', 'Rotate the secret of a key', ROTATE_TEXT], {
     schema: { params: IdParams, body: RotateRequest, response: { 200: OpenAnswer } },
@@ -250,7 +285,7 @@ function isList (value: unknown): value is string[] {
 
 /** A key as the API shows it. */
 export function keyAnswer (key: KeyEntry, nowMs: number): Static<typeof KeyAnswer> {
-  const { id, name, hint, scopes, domains, test, expiresMs, defaults, createdAt } = key
+  const { id, name, hint, scopes, domains, test, expiresMs, defaults, madeBy, createdAt } = key
   return {
     id,
     name,
@@ -262,6 +297,7 @@ export function keyAnswer (key: KeyEntry, nowMs: number): Static<typeof KeyAnswe
     limits: byLimitClass(name => limitOf(key, name)),
     ...answerOfDefaults(defaults),
     previous_expires_at: timeOf(previousUntilMs(key, nowMs)),
+    made_by: madeBy,
     created_at: createdAt
   }
 }

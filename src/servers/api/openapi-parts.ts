@@ -25,6 +25,7 @@ export const TAGS: Record<string, string> = {
   Webhooks: WEBHOOKS,
   Suppressions: 'Addresses that get no more mail.',
   Erasures: 'Erasing a person from the log, and the receipts.',
+  Audit: 'Who changed what, and from which address.',
   Stats: 'How much mail there was, and what became of it.'
 }
 

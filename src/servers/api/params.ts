@@ -73,8 +73,9 @@ export function timeFaults (request: FastifyRequest, field: string): FieldFault[
   return textFaults(request, field, text => (parseTime(text) === null ? new Refusal(fault.code, fault.message) : null))
 }
 
-export function askerOf ({ key, id }: FastifyRequest): Asker {
-  return { account: key!.account, correlation: id, test: key!.test }
+export function askerOf ({ key, id, ip, actor }: FastifyRequest): Asker {
+  const { account, id: keyId, test } = key!
+  return { account, correlation: id, actor: actor ?? { kind: 'key', id: keyId, ip }, test }
 }
 
 /** What an action gave; its refusal is thrown as an answer. `fields`: code → the field whose fault it is. */

@@ -135,9 +135,10 @@ export class ResourceRoutes<Kind extends OwnedKind, Item extends Body> {
         // for it, or says 503.
         if (result.seq !== undefined) await this.services.directory.reached(result.seq, SEEN_MS)
         const path = location?.(result) ?? null
-        if (path === null) reply.statusCode = Number(usual)
-        else created(reply, 201, path)
-        return tell(result)
+        const body = tell(result)
+        if (path !== null) created(reply, 201, path)
+        else reply.statusCode = body === null ? 204 : Number(usual)
+        return body
       }
     })
   }

@@ -1,17 +1,18 @@
-import { Readable } from 'node:stream'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type, type Static } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { Refusal } from '#streams/define.ts'
 import { suppressible } from '#streams/suppression/decide.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
 import type { Services } from '#src/actions/services.ts'
-import { EXPORT_FORMATS, EXPORT_TYPES, exportSuppressions } from '#src/actions/suppression-export.ts'
+import { EXPORT_FORMATS } from '#src/actions/export.ts'
+import { exportSuppressions } from '#src/actions/suppression-export.ts'
 import { importSuppressions, type WantedSuppression } from '#src/actions/suppression-import.ts'
 import { parseTime } from '#src/base/clock.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { encodingProblem, refuseFaults, schemaFaults, type Api } from './context.ts'
 import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
+import { sendFile } from './export.ts'
 import { bodyTooLarge, FaultList, invalid, notTaken } from './errors.ts'
 import { askerOf, MUST_BE_TIME, textReader, timeText } from './params.ts'
 import {
@@ -161,20 +162,8 @@ function exportRoute (app: Api, reads: Reads): void {
   }, async (request, reply) => {
     const { format = 'csv', reason = null, ...times } = readExport(request)
     const lines = await exportSuppressions(reads, { account: request.key!.account, reason, ...times }, format)
-    reply.type(EXPORT_TYPES[format]).header('content-disposition', `attachment; filename="suppressions.${format}"`)
-    // Not text: it has a length, and a stream has none.
-    if (request.method === 'HEAD') return await reply.send(Readable.from([]))
-    return await reply.send(streamed(lines, reply))
+    return await sendFile(request, reply, { name: 'suppressions', format, lines })
   })
-}
-
-const STALL_MS = 60_000
-
-/** The lines as the client takes them. An error in the middle cuts the connection: the client sees that the file is not
- *  complete. */
-function streamed (lines: AsyncIterable<string>, { raw }: FastifyReply): Readable {
-  raw.setTimeout(STALL_MS, () => raw.destroy())
-  return Readable.from(lines, { objectMode: false })
 }
 
 /** Throws 422 with every fault at once. */

@@ -3,7 +3,7 @@ import { Refusal } from '#streams/define.ts'
 import { SESSION_MS } from '#streams/session/decide.ts'
 import type { Services } from '#src/actions/services.ts'
 import { SEEN_MS } from '#src/actions/directory.ts'
-import { endSessions, signIn, signInByLink, type OpenSession } from '#src/actions/session.ts'
+import { endSessions, sessionActor, signIn, signInByLink, type Comer, type OpenSession } from '#src/actions/session.ts'
 import { html, type Value } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
@@ -27,7 +27,7 @@ const REFUSALS: Record<string, string> = {
   used_link: 'This sign-in link was already used. Each link works once.'
 }
 
-type OpenBySecret = (services: Services, correlation: string, secret: string) => Promise<OpenSession | Refusal>
+type OpenBySecret = (services: Services, comer: Comer, secret: string) => Promise<OpenSession | Refusal>
 
 interface AccessOptions {
   services: Services
@@ -57,7 +57,8 @@ export function accessRoutes (app: FastifyInstance, options: AccessOptions, cook
     const { session } = request.visitor!
     // This browser forgets the session in any case, also where NATS does not hear of it.
     cookies.clearTicket(reply)
-    const asker = { account: session.account, correlation: request.id }
+    const actor = sessionActor(session.id, session.key, request.ip)
+    const asker = { account: session.account, correlation: request.id, actor }
     await services.directory.reached(await endSessions(services, asker, [session]), SEEN_MS)
     return await reply.redirect('/dashboard/sign-in', 303)
   })
@@ -97,7 +98,7 @@ class Signer {
     if (!this.cookies.areKept(request)) return refuse(422, this.otherUrlText())
     const hash = sha256Hex(secret)
     if (this.sessions.of(hash) >= SESSIONS_A_MINUTE_MAX) return tooMany()
-    const opened = await open(this.services, request.id, secret)
+    const opened = await open(this.services, { correlation: request.id, ip: request.ip }, secret)
     if (opened instanceof Refusal) {
       if (this.failures.add(request.ip) > FAILURES_MAX) return tooMany()
       return refuse(422, REFUSALS[opened.code] ?? opened.message)

@@ -2,7 +2,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import cookie from '@fastify/cookie'
 import type { FastifyRequest, FastifyInstance, FastifyReply } from 'fastify'
-import { renewTicket, visitorOf, type Visitor } from '#src/actions/session.ts'
+import { renewTicket, sessionActor, visitorOf, type Visitor } from '#src/actions/session.ts'
 import { Html, html } from '#src/base/html.ts'
 import { Jetpost } from '#src/client/client.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
@@ -197,6 +197,7 @@ class Dashboard {
     const { session, key: own } = request.visitor!
     const key = asVisitor(own)
     const account = services.directory.now.accounts.get(key.account)
+    const actor = sessionActor(session.id, key.id, request.ip)
     return {
       params: request.params as Record<string, string>,
       query: new URL(request.url, 'http://here').searchParams,
@@ -208,11 +209,11 @@ class Dashboard {
       api: new Jetpost({
         url: 'http://inside',
         key: 'inside',
-        fetch: fetchAs(key, request.id),
+        fetch: fetchAs({ key, actor }, request.id),
         retries: 0,
         timeoutMs: API_TIMEOUT_MS
       }),
-      asker: { account: key.account, correlation: request.id, test: key.test },
+      asker: { account: key.account, correlation: request.id, actor, test: key.test },
       isOperator: isOperator(own),
       csrf: csrfOf(session),
       nowMs: services.factLog.clock.nowMs()
@@ -250,9 +251,8 @@ class Dashboard {
   /** Replaces the session's secret where it is due. */
   private async renew ({ session, staleSecret }: Visitor, correlation: string, reply: FastifyReply): Promise<void> {
     if (staleSecret === null) return
-    const asker = { account: session.account, correlation }
     try {
-      const ticket = await renewTicket(this.context.services, asker, session, staleSecret)
+      const ticket = await renewTicket(this.context.services, correlation, session, staleSecret)
       if (ticket !== null) this.cookies.setTicket(reply, ticket, session.untilMs)
     } catch (error) {
       // Whether or not the log has it, the next request gets the same secret.

@@ -1,3 +1,4 @@
+import type { Actor } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
@@ -9,8 +10,8 @@ import type { OperationsService } from '#src/operations/operations.ts'
 export interface DashboardContext {
   services: Services
   reads: Reads
-  /** A fetch that this process answers from its API, as the holder of `key`. */
-  fetchAs(key: KeyEntry, correlation: string): typeof fetch
+  /** A fetch that this process answers from its API, with what `holder` may do. */
+  fetchAs(holder: { key: KeyEntry, actor: Actor }, correlation: string): typeof fetch
   operations: OperationsService
   /** null = this process runs no mail catcher. */
   mailbox: CaughtMailbox | null

@@ -1,3 +1,4 @@
+import { mayDo } from '#streams/key/decide.ts'
 import { Html, html, type Value } from '#src/base/html.ts'
 import { assetUrl, type AssetName } from './assets.ts'
 import type { SeenSequences } from './live.ts'
@@ -45,6 +46,7 @@ export function pageFor (
 ): Html {
   const items = [
     ...MENU,
+    ...(mayDo(visit.key, 'audit:read') ? [['audit', '/audit', 'Audit'] as const] : []),
     ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
     ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox'] as const] : [])
   ]

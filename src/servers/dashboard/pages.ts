@@ -1,3 +1,4 @@
+import { auditPages } from './pages/audit.ts'
 import { domainsPages } from './pages/domains.ts'
 import { emailsPages } from './pages/emails.ts'
 import { erasuresPages } from './pages/erasures.ts'
@@ -20,6 +21,7 @@ export const ALL_PAGES = [
   keysPages,
   suppressionsPages,
   erasuresPages,
+  auditPages,
   operationsPages,
   mailboxPages,
   sessionsPages

@@ -40,6 +40,7 @@ export type MenuItem =
   | 'domains'
   | 'keys'
   | 'suppressions'
+  | 'audit'
   | 'operations'
   | 'mailbox'
 

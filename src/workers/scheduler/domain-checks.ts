@@ -2,6 +2,7 @@ import { Refusal } from '#streams/define.ts'
 import type { DomainEntry } from '#streams/directory.ts'
 import { nextLookMs, type Watch } from '#streams/domain/decide.ts'
 import { checkDomain, type DomainServices } from '#src/actions/domain.ts'
+import { roleActor } from '#src/actions/fact-log.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
 import { repeat } from '#src/base/repeat.ts'
@@ -15,6 +16,7 @@ export interface DomainCheckOptions {
   everyMs?: number
 }
 
+const CHECKER = { correlation: 'domain-checks', actor: roleActor('scheduler') }
 const EVERY_MS = 10_000
 const CONCURRENCY = 16
 /** Domains in one run, those that have waited longest first; the others follow in the next one. */
@@ -77,7 +79,7 @@ class DomainChecker {
     const watch = this.watches.get(id)!
     watch.lookedMs = services.factLog.clock.nowMs()
     try {
-      const checked = await checkDomain(services, { account, correlation: 'domain-checks' }, domain)
+      const checked = await checkDomain(services, { account, ...CHECKER }, domain)
       watch.told = true
       if (checked instanceof Refusal) return
       const { status, dkim: { active: [key] } } = checked.domain

@@ -1,3 +1,4 @@
+import { audit } from '#projections/audit/project.ts'
 import { emails } from '#projections/emails/project.ts'
 import { erasures } from '#projections/erasures/project.ts'
 import { pendingErasures } from '#projections/erasures/queries.ts'
@@ -40,7 +41,7 @@ const ROUND_MS_MAX = 3_600_000
 /** Longer than mail under way may take. */
 const PENDING_MS_MAX = 4 * 86_400_000
 /** The projections that hold addresses, or what was derived from them. */
-const PROJECTIONS = [emails, suppressions, stats]
+const PROJECTIONS = [emails, suppressions, stats, audit]
 
 type ErasureStep = Awaited<ReturnType<Eraser['round']>> | 'failed'
 

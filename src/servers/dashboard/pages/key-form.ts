@@ -34,7 +34,8 @@ const MEANINGS: Record<Scope, string> = {
   'webhooks:write': 'create and edit endpoints',
   'suppressions:read': 'read suppressed addresses',
   'suppressions:write': 'add and remove suppressions',
-  'erasures:write': 'erase addresses'
+  'erasures:write': 'erase addresses',
+  'audit:read': 'read who changed what'
 }
 
 export function fieldsOf (given: URLSearchParams): KeyFields {

@@ -1,13 +1,15 @@
 import { DEFAULT_LIMITS, FIXED_KEY, mayDo, OVERLAP_S_DEFAULT } from '#streams/key/decide.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { LIMIT_CLASSES, type LimitClass } from '#streams/key/facts.ts'
 import type { CreateKeyAnswer, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import {
-  actionButton,
   badge,
+  checkbox,
   codeBlock,
   copyable,
+  counted,
   exact,
   detailList,
   faultBox,
@@ -49,13 +51,19 @@ function exampleCard (publicUrl: string): Html {
 ${codeBlock(curlFor(publicUrl, '/api/emails', FIRST_EMAIL), 'An email as a command')}</section>`
 }
 
+/** Where a key comes from, and what comes from it. */
+export interface KeyFamily {
+  /** The key that made it; null = no key did, or it is revoked. */
+  maker: Pick<KeyEntry, 'name'> | null
+  /** How many working keys come from it. */
+  children: number
+}
+
 /** One key with its forms. `typed` = a form that came back. */
 export function keyPage (
   visit: Visit,
   key: KeyRecord,
-  domains: string[],
-  faults: Faults,
-  typed: KeyFields | null
+  { domains, faults, typed, ...family }: KeyFamily & Pick<KeyForm, 'domains' | 'faults' | 'typed'>
 ): Html {
   const isOver = key.expires_at !== null && Date.parse(key.expires_at) <= visit.nowMs
   const isOwn = key.id === visit.key.id
@@ -68,6 +76,7 @@ export function keyPage (
     detailList([
       ['Secret begins with', html`<code>${key.hint}</code>`],
       ['Created', time(key.created_at, visit.nowMs)],
+      key.made_by === null ? null : ['Made by', makerOf(key.made_by, family)],
       ['Expires', key.expires_at === null ? 'never' : time(key.expires_at, visit.nowMs)],
       key.previous_expires_at === null
         ? null
@@ -75,7 +84,17 @@ export function keyPage (
       ...(isUsual ? [['Rate limits', 'default'] as [string, string]] : limitDetails(key))
     ])
   }<p>${copyable(key.id, 'Copy the id')}</p></section>
-${mayDo(visit.key, 'keys:write') ? editForms(visit, key, { domains, faults, typed, isOver, isOwn }) : READ_ONLY}`
+${
+    mayDo(visit.key, 'keys:write')
+      ? editForms(visit, key, { domains, faults, typed, isOver, isOwn, children: family.children })
+      : READ_ONLY
+  }`
+}
+
+function makerOf (id: string, { maker }: KeyFamily): Html {
+  return maker === null
+    ? html`<code>${id}</code>, which was revoked`
+    : html`<a href="/dashboard/keys/${id}">${maker.name}</a>`
 }
 
 export const READ_ONLY = html`<p class="box calm">The key you signed in with may see keys, but not change them: that
@@ -102,9 +121,11 @@ interface KeyForm {
   typed: KeyFields | null
   isOver: boolean
   isOwn: boolean
+  /** How many working keys come from it. */
+  children: number
 }
 
-function editForms (visit: Visit, key: KeyRecord, { domains, faults, typed, isOver, isOwn }: KeyForm): Html {
+function editForms (visit: Visit, key: KeyRecord, { domains, faults, typed, isOver, isOwn, children }: KeyForm): Html {
   const isFixed = key.id.startsWith(FIXED_KEY)
   const fields = typed ?? fieldsIn(key)
   return html`${isFixed && FIXED}
@@ -123,13 +144,17 @@ ${!isFixed && !isOver && rotation(visit, key, isOwn)}
 ${isFixed && html`The next start creates it again, as long as <code>JETPOST_API_KEY</code> is set.`}
 ${isOwn && html`<strong>You are signed in with this key: revoking it ends your session.</strong>`}</p>
 ${
-    actionButton(visit, 'Revoke key', {
+    form(visit, {
       action: `/dashboard/keys/${key.id}/revoke`,
+      class: 'fields',
       confirm: confirmRevoke(key, isOwn),
-      confirmLabel: 'Revoke key',
-      danger: true
-    })
+      confirmLabel: 'Revoke key'
+    }, html`${children > 0 && childrenBox(children)}<div><button class="danger">Revoke key</button></div>`)
   }</section>`
+}
+
+function childrenBox (children: number): Html {
+  return checkbox('with_children', 'true', `Also revoke ${counted(children, 'key')} made with this key`, false)
 }
 
 /** The fields of a fixed key that cannot be changed. */

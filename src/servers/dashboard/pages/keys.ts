@@ -1,8 +1,10 @@
 import { mayDo } from '#streams/key/decide.ts'
+import { keysFrom } from '#src/actions/key.ts'
 import type { Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import {
   badge,
+  counted,
   cursorOf,
   empty,
   faultsIn,
@@ -18,7 +20,7 @@ import type { DashboardContext } from '../dashboard-context.ts'
 import { FormRefused, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { createSubmitOnce } from '../submit-once.ts'
 import { bodyOf, fieldsOf, newKeyForm, type KeyFields } from './key-form.ts'
-import { keyPage, READ_ONLY, secretPage } from './key-page.ts'
+import { keyPage, READ_ONLY, secretPage, type KeyFamily } from './key-page.ts'
 
 /** API keys: the list, creating, editing, rotating and revoking one. */
 export function keysPages (pages: Pages, context: DashboardContext): void {
@@ -43,7 +45,11 @@ class KeyPages {
 
   async show (visit: Visit, faults: Faults = NO_FAULTS, typed: KeyFields | null = null): Promise<PageResult> {
     const key = await visit.api.keys.get(visit.params.id!)
-    return pageResult(key.name, keyPage(visit, key, this.domainsOf(visit), faults, typed), faults)
+    return pageResult(
+      key.name,
+      keyPage(visit, key, { ...this.familyOf(visit, key), domains: this.domainsOf(visit), faults, typed }),
+      faults
+    )
   }
 
   newPage (visit: Visit, faults: Faults = NO_FAULTS): PageResult {
@@ -90,15 +96,25 @@ class KeyPages {
 
   async revoke (visit: Visit): Promise<PageResult> {
     const id = visit.params.id!
+    const withChildren = visit.form.get('with_children') === 'true'
     try {
       const { name } = await visit.api.keys.get(id)
-      await visit.api.keys.delete(id)
+      const ended = await visit.api.keys.delete(id, withChildren ? { with_children: true } : {})
       // Without a session there is no page to show a notice.
       return id === visit.key.id
         ? { to: '/dashboard/sign-in' }
-        : { to: '/dashboard/keys', notice: `Key ${name} revoked.` }
+        : { to: '/dashboard/keys', notice: revokedNotice(name, ended?.revoked ?? 1) }
     } catch (error) {
       return await this.show(visit, faultsIn(error))
+    }
+  }
+
+  /** The key that made it, where it still works, and how many working keys come from it. */
+  private familyOf ({ account }: Visit, { id, made_by: madeBy }: KeyRecord): KeyFamily {
+    const { directory } = this.context.services
+    return {
+      maker: madeBy === null ? null : directory.now.keys.get(madeBy) ?? null,
+      children: keysFrom(directory.now, account.id, id).filter(key => key.id !== id).length
     }
   }
 
@@ -106,6 +122,12 @@ class KeyPages {
     const own = [...this.context.services.directory.now.domains.values()].filter(({ account }) => account === id)
     return own.map(({ name }) => name).sort()
   }
+}
+
+function revokedNotice (name: string, count: number): string {
+  return count === 1
+    ? `Key ${name} revoked.`
+    : `Key ${name} and all that comes from it revoked: ${counted(count, 'key')}.`
 }
 
 const ROTATED = 'This key got a new secret after you opened its page, and that secret is not shown again. ' +

@@ -1,3 +1,4 @@
+import { noteOperation } from '#src/actions/operation.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { ProjectionDeadLetters } from '#src/operations/projection-monitor.ts'
 import { OperationsUnavailable } from '#src/operations/report.ts'
@@ -11,7 +12,7 @@ const NOTHING = 'A fact that a projection cannot write is dead-lettered: set asi
   'projection continues.'
 
 /** Facts that projections could not write, and retrying them. */
-export function deadLetterPages (pages: Pages, { operations }: DashboardContext): void {
+export function deadLetterPages (pages: Pages, { operations, services: { factLog } }: DashboardContext): void {
   pages.get('/operations/dead-letters', async visit => {
     const { value, problems } = await operations.projections.deadLetters()
     const nothing = problems.length === 0 && empty('No dead-lettered facts', NOTHING)
@@ -28,6 +29,7 @@ export function deadLetterPages (pages: Pages, { operations }: DashboardContext)
     if (problems.length > 0) throw new OperationsUnavailable(problems.join(' '))
     const report = value.find(({ projection }) => projection === visit.params.name)
     if (report === undefined) throw new PageNotFound('This projection has no dead-lettered facts any more.')
+    await noteOperation(factLog, visit.asker, { operation: 'dead_letters.retried', subject: report.projection })
     const left = await operations.projections.retryDeadLetters(report.projection)
     return { to: PAGE, notice: noticeOf(report, left) }
   })

@@ -1,3 +1,4 @@
+import { noteOperation } from '#src/actions/operation.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { lagState } from '#src/operations/thresholds.ts'
 import type { ProjectionReport, Rebuild } from '#src/operations/projection-monitor.ts'
@@ -10,7 +11,7 @@ const REFRESH_S = 5
 const PAGE = '/dashboard/operations/projections'
 
 /** The projections, and rebuilding them. */
-export function projectionsPages (pages: Pages, { operations, log }: DashboardContext): void {
+export function projectionsPages (pages: Pages, { operations, services: { factLog }, log }: DashboardContext): void {
   pages.get('/operations/projections', async visit => {
     const { value, problems } = await operations.projectionReports()
     const runs = value.some(({ rebuild }) => rebuild?.state === 'running')
@@ -43,6 +44,7 @@ projections with the log.</p>`
 
   pages.post('/operations/projections/:name/rebuild', async visit => {
     const name = known(visit)
+    await noteOperation(factLog, visit.asker, { operation: 'rebuild.requested', subject: name })
     const refused = await operations.projections.rebuild(name)
     if (refused !== null) throw new FormRefused(refused)
     log.info({ projection: name, account: visit.account.id, keyId: visit.key.id }, 'rebuild requested')
@@ -51,6 +53,7 @@ projections with the log.</p>`
 
   pages.post('/operations/projections/:name/stop', async visit => {
     const name = known(visit)
+    await noteOperation(factLog, visit.asker, { operation: 'rebuild.stopped', subject: name })
     const notice = operations.projections.stopRebuild(name)
       ? `Rebuild of ${name} stopped. The next one continues from there.`
       : `This process runs no rebuild of ${name}.`
@@ -70,7 +73,8 @@ const SHOWS: Record<string, string> = {
   templates: 'Templates and their versions',
   stats: 'Statistics by hour',
   usage: 'Usage of past months',
-  erasures: 'Erasures and their receipts'
+  erasures: 'Erasures and their receipts',
+  audit: 'Who changed what'
 }
 
 const none = () => html`<span class="none">–</span>`

@@ -2,7 +2,8 @@ import { Readable } from 'node:stream'
 import { parseAddress } from '#streams/address.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
-import { EXPORT_TYPES, exportSuppressions } from '#src/actions/suppression-export.ts'
+import { EXPORT_TYPES } from '#src/actions/export.ts'
+import { exportSuppressions } from '#src/actions/suppression-export.ts'
 import type {
   ImportSuppressionsAnswer,
   ListSuppressionsAnswer,

@@ -1,0 +1,167 @@
+import type { AnyFact } from '#streams/catalog.ts'
+import type { OperationName } from '#streams/operation/facts.ts'
+
+/** What a command was about: plain values, and never a secret. */
+export interface Told {
+  /** Its id; null where it is an address. */
+  subject: string | null
+  /** What people call it, where the fact says so. */
+  name: string | null
+  /** What else the summary tells, by its word there. */
+  detail: Record<string, string>
+}
+
+type AuditedType =
+  | 'account.created'
+  | 'account.limits_changed'
+  | 'key.created'
+  | 'key.changed'
+  | 'key.rotated'
+  | 'key.limits_changed'
+  | 'key.revoked'
+  | 'domain.added'
+  | 'domain.changed'
+  | 'domain.checked'
+  | 'domain.rotation_started'
+  | 'domain.keys_switched'
+  | 'domain.keys_retired'
+  | 'domain.removed'
+  | 'webhook.created'
+  | 'webhook.changed'
+  | 'webhook.secret_rotated'
+  | 'webhook.rotation_finished'
+  | 'webhook.enabled'
+  | 'webhook.failing'
+  | 'webhook.recovered'
+  | 'webhook.disabled'
+  | 'webhook.deleted'
+  | 'template.versioned'
+  | 'template.deleted'
+  | 'suppression.added'
+  | 'suppression.removed'
+  | 'session.link_made'
+  | 'session.opened'
+  | 'session.ended'
+
+type FactNamed<Name extends AnyFact['type']> = Extract<AnyFact, { type: Name }>
+type Tell<Type extends AuditedType> = (data: FactNamed<Type>['data']) => Told
+
+function told (subject: string | null, name: string | null = null, detail: Told['detail'] = {}): Told {
+  return { subject, name, detail }
+}
+
+const ofKey = ({ key }: { key: string }) => told(key)
+const ofDomain = ({ domain, name }: { domain: string, name: string }) => told(domain, name)
+const ofWebhook = ({ webhook }: { webhook: string }) => told(webhook)
+const ofSession = ({ session }: { session: string }) => told(session)
+
+function powers ({ key, name, scopes, domains, expiresAt }: FactNamed<'key.changed'>['data']): Told {
+  return told(key, name, { scopes: listed(scopes), domains: listed(domains), expires: expiresAt ?? 'never' })
+}
+
+/** A URL may hold a secret: its host is enough to know it by. */
+function endpoint ({ webhook, url, events, paused }: FactNamed<'webhook.changed'>['data']): Told {
+  const name = URL.canParse(url) ? new URL(url).host : null
+  return told(webhook, name, { events: listed(events), paused: paused ? 'yes' : 'no' })
+}
+
+function limits ({ limits }: { limits: Record<string, number | undefined> }): Told['detail'] {
+  return { limits: listed(Object.entries(limits).map(([name, limit]) => `${name} ${limit}`)) }
+}
+
+const LISTED_MAX = 20
+
+function listed (words: readonly string[]): string {
+  const more = words.length - LISTED_MAX
+  return words.slice(0, LISTED_MAX).join(', ') + (more > 0 ? ` and ${more} more` : '')
+}
+
+/** What each audited fact tells. Suppressions only where somebody commanded them: others follow from mail. */
+export const TELLS: { [Type in AuditedType]: Tell<Type> } = {
+  'account.created': ({ account, name }) => told(account, name),
+  'account.limits_changed': data => told(data.account, null, limits(data)),
+  'key.created': powers,
+  'key.changed': powers,
+  'key.rotated': ({ key, previousUntil }) => told(key, null, { 'previous secret until': previousUntil }),
+  'key.limits_changed': data => told(data.key, null, limits(data)),
+  'key.revoked': ofKey,
+  'domain.added': ofDomain,
+  'domain.changed': ofDomain,
+  'domain.checked': ({ domain, name, status }) => told(domain, name, { status }),
+  'domain.rotation_started': ofDomain,
+  'domain.keys_switched': ofDomain,
+  'domain.keys_retired': ofDomain,
+  'domain.removed': ofDomain,
+  'webhook.created': endpoint,
+  'webhook.changed': endpoint,
+  'webhook.secret_rotated': ofWebhook,
+  'webhook.rotation_finished': ofWebhook,
+  'webhook.enabled': ofWebhook,
+  'webhook.failing': ({ webhook, since }) => told(webhook, null, { since }),
+  'webhook.recovered': ofWebhook,
+  'webhook.disabled': ({ webhook, reason }) => told(webhook, null, { reason }),
+  'webhook.deleted': ofWebhook,
+  'template.versioned': ({ template, name, version }) => told(template, name, { version: String(version) }),
+  'template.deleted': ({ template }) => told(template),
+  'suppression.added': ({ address, reason }) => told(null, address, { reason }),
+  'suppression.removed': ({ address }) => told(null, address),
+  'session.link_made': ({ session, key }) => told(session, null, { key }),
+  'session.opened': ({ session, key }) => told(session, null, { key }),
+  'session.ended': ofSession
+}
+
+export type AuditAction = AuditedType | OperationName | 'erasure.requested'
+
+/** What was done, and what it was done to, in words: `Created the key Shop`. */
+const WORDS: Record<AuditAction, string> = {
+  'account.created': 'Created the account #',
+  'account.limits_changed': 'Set the rate limits of the account #',
+  'key.created': 'Created the key #',
+  'key.changed': 'Changed the key #',
+  'key.rotated': 'Rotated the secret of the key #',
+  'key.limits_changed': 'Set the rate limits of the key #',
+  'key.revoked': 'Revoked the key #',
+  'domain.added': 'Added the domain #',
+  'domain.changed': 'Changed the domain #',
+  'domain.checked': 'Checked the DNS of the domain #',
+  'domain.rotation_started': 'Created new DKIM keys for the domain #',
+  'domain.keys_switched': 'Switched to the new DKIM keys of the domain #',
+  'domain.keys_retired': 'Retired the old DKIM keys of the domain #',
+  'domain.removed': 'Removed the domain #',
+  'webhook.created': 'Created the webhook #',
+  'webhook.changed': 'Changed the webhook #',
+  'webhook.secret_rotated': 'Rotated the secret of the webhook #',
+  'webhook.rotation_finished': 'Ended the previous secret of the webhook #',
+  'webhook.enabled': 'Enabled the webhook #',
+  'webhook.failing': 'Marked the webhook # as failing',
+  'webhook.recovered': 'Marked the webhook # as working',
+  'webhook.disabled': 'Disabled the webhook #',
+  'webhook.deleted': 'Deleted the webhook #',
+  'template.versioned': 'Saved the template #',
+  'template.deleted': 'Deleted the template #',
+  'suppression.added': 'Suppressed the address #',
+  'suppression.removed': 'Removed the suppression of the address #',
+  'session.link_made': 'Created a sign-in link for the dashboard',
+  'session.opened': 'Signed in to the dashboard',
+  'session.ended': 'Ended the dashboard session #',
+  'erasure.requested': 'Requested the erasure #',
+  'rebuild.requested': 'Started a rebuild of the projection #',
+  'rebuild.stopped': 'Stopped the rebuild of the projection #',
+  'dead_letters.retried': 'Retried the dead-lettered facts of the projection #',
+  'replay.requested': 'Requested a replay for the webhook #',
+  'replay.canceled': 'Canceled the replay #',
+  'delivery.replayed': 'Replayed the delivery #'
+}
+
+export const AUDIT_ACTIONS = Object.keys(WORDS) as AuditAction[]
+
+export function isAudited (type: string): type is AuditedType {
+  return type in TELLS
+}
+
+/** A sentence without a subject, for people: `Revoked the key Shop.` */
+export function summaryOf (action: AuditAction, { subject, name, detail }: Told): string {
+  const more = Object.entries(detail).map(([word, value]) => `${word}: ${value}`).join('; ')
+  const what = WORDS[action].replace('#', () => name ?? subject ?? '(erased)')
+  return more === '' ? `${what}.` : `${what} (${more}).`
+}

@@ -1,0 +1,6 @@
+create index audit_newest on audit (account, at desc, id desc) where not gone;
+create index audit_actor on audit (account, actor_id, at desc, id desc) where not gone;
+create index audit_key on audit (account, actor_key, at desc, id desc) where not gone;
+create index audit_action on audit (account, action, at desc, id desc) where not gone;
+-- What things are called.
+create index audit_names on audit (account, subject, id desc) where name is not null;
