@@ -1,5 +1,5 @@
 import type { AnyFact } from '#streams/catalog.ts'
-import type { OperationName } from '#streams/operation/facts.ts'
+import type { OperatorAction } from '#streams/operation/facts.ts'
 
 /** What a command was about: plain values, and never a secret. */
 export interface Told {
@@ -110,7 +110,7 @@ export const TELLS: { [Type in AuditedType]: Tell<Type> } = {
   'session.ended': ofSession
 }
 
-export type AuditAction = AuditedType | OperationName | 'erasure.requested'
+export type AuditAction = AuditedType | OperatorAction | 'erasure.requested'
 
 /** What was done, and what it was done to, in words: `Created the key Shop`. */
 const WORDS: Record<AuditAction, string> = {

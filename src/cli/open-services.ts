@@ -40,7 +40,7 @@ export async function withServices<T> (use: (services: Services, by: Commander) 
   }
 }
 
-/** Whoever may use the shell here may do everything: the log keeps the name of the system's user. */
+/** Who may use the shell here may do everything: the log keeps the name of the system's user. */
 export function operatorActor (): Actor {
   return { kind: 'operator', id: userName(), ip: null }
 }

@@ -10,7 +10,7 @@ export const OPERATIONS = [
   'replay.canceled',
   'delivery.replayed'
 ] as const
-export type OperationName = typeof OPERATIONS[number]
+export type OperatorAction = typeof OPERATIONS[number]
 
 /** Such a command was given. It is said before it is done: of what was done nothing is missing. */
 export const OperationRequested = factType(

@@ -22,6 +22,7 @@ const app = await startTestApp(t, { natsUrl, databaseUrl, clock })
 const second = await startTestApp(t, { natsUrl, databaseUrl, clock, env: { JETPOST_ROLES: 'api' } })
 
 const INSUFFICIENT = { error: 'Insufficient API key permissions' }
+const OWN_ID = (await app.request('GET', '/api/me')).body.id
 const UNAUTHORIZED = { error: 'Unauthorized' }
 const inMs = (ms: number) => new Date(clock.nowMs() + ms).toISOString()
 

@@ -100,7 +100,7 @@ t.test('commands are told in words, and an erased address is in none of them', a
   t.strictSame((await list(pool, 'acc_other')).data, [])
 })
 
-t.test('facts in any order, in any batches, all of them twice, or read again once some are erased: the same rows', async t => {
+t.test('facts in any order, in any batches, all twice, or read again once some are erased: the same rows', async t => {
   const pool = await freshPool(t)
   const facts = recorded(LOG)
   for (const one of facts) await apply(pool, audit, [one])

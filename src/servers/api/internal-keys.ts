@@ -34,8 +34,8 @@ export function createInternalKeys (): InternalKeys {
   }
 }
 
-/** `fetch` for the API's client, answered by this very process as `holder`; `correlation` = the id of the request that is
- *  behind it. */
+/** `fetch` for the API's client, answered by this very process as `holder`; `correlation` = the id of the request that
+ *  is behind it. */
 export function internalFetch (
   app: FastifyInstance,
   internalKeys: InternalKeys,
