@@ -181,5 +181,5 @@ async function limit ({ account, json }: Values, id: string, pairs: string[]): P
 async function revoke ({ account, json, ...values }: Values, id: string): Promise<void> {
   const end = values['with-children'] ? revokeWithChildren : revokeKey
   const { revoked } = await atKeys(account, async (services, asker) => granted(await end(services, asker, id)))
-  print([{ id, revoked: true, keys: revoked }], json)
+  print([{ id, revoked: true, ...(values['with-children'] ? { keys: revoked } : {}) }], json)
 }

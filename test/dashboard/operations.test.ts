@@ -252,6 +252,8 @@ t.test('a dead-lettered fact is shown with its reason, and retried', async t => 
     noticeOf(await operator.post(`${AT}/dead-letters/suppressions/retry`)),
     /No dead-lettered facts left in suppressions/
   )
+  // The audit log reads all of CONTROL.
+  await operator.post(`${AT}/dead-letters/audit/retry`)
   t.match(await textAt('/dead-letters'), /No dead-lettered facts/)
   t.equal((await operator.post(`${AT}/dead-letters/suppressions/retry`)).status, 404)
   await until(async () => /No problems found/.test(await textAt('')))
