@@ -115,7 +115,7 @@ t.test('full and dashboard open the dashboard, no other scope does', async t => 
   )
 })
 
-t.test('with the scope dashboard one may do all but see keys, make them or audit, within the bounds of the key', async t => {
+t.test('the scope dashboard is all but keys and the audit log, within the bounds of the key', async t => {
   const own = keyEntry({ scopes: ['dashboard'], domains: ['a.example'], expiresMs: NOW_MS, test: true })
   const visitor = asVisitor(own)
   const may = (scope: Scope) => mayDo(visitor, scope)
