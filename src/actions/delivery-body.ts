@@ -3,8 +3,8 @@ import type { Member, Owed } from '#streams/delivery/facts.ts'
 import { pastOf } from '#streams/email/erase.ts'
 import { owedIn } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
+import { factAt } from '#src/nats/certain.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { owedFact } from './replay-job.ts'
 
@@ -59,9 +59,7 @@ async function membersOf (bus: Bus, bodies: KnownBodies, events: Member[]): Prom
 }
 
 async function bodyInLog (bus: Bus, { id, seq }: Member): Promise<Uint8Array | null> {
-  // A copy of the log that has fallen behind knows nothing of an event that is there: only the leader tells that it is
-  // gone.
-  const recorded = await getFact(bus, 'EMAILS', { seq }) ?? await getFact(bus, 'EMAILS', { seq }, 'leader')
+  const recorded = await factAt(bus, 'EMAILS', seq)
   const event = recorded?.fact.id === id ? eventIn(recorded.fact) : null
   return event === null ? null : Buffer.from(event.body)
 }

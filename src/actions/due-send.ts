@@ -1,4 +1,3 @@
-import type { Recorded } from '#streams/define.ts'
 import { EmailRequested, type SubjectFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -7,6 +6,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { stamp, type FactLog } from './fact-log.ts'
+import type { StoredRequest } from './stored-request.ts'
 
 /** Which recipient a due message is about; `request` = its sequence in REQUESTS. */
 export interface DueSend {
@@ -33,15 +33,16 @@ const STAND_IN_MS = 86_400_000
 
 /** In the place of a request that is gone from the log, for a last word about a recipient who still waits: what the
  *  recipient's facts tell of it. What they do not tell is empty: subject and tags before the first event, and the
- *  address of one without any fact. Throws when NATS does not answer. */
+ *  address of one without any fact; then nothing knows the request's id either. Throws when NATS does not answer. */
 export async function standInFor (
   { bus, clock }: FactLog,
   { account, email, n, request }: DueSend
-): Promise<Recorded<EmailRequested>> {
+): Promise<StoredRequest> {
   const facts = (await readFacts(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) =>
     fact as SubjectFact
   )
   const last = facts.at(-1)
+  const id = last?.causation ?? null
   const told = facts.map(eventDataOf).findLast(data => data !== null) ??
     { from: '', subject: '', tags: [], metadata: {} }
   const nowMs = clock.nowMs()
@@ -73,9 +74,10 @@ export async function standInFor (
       onDoubt: 'retry'
     },
     nowMs,
-    last?.causation ?? newId('ev', nowMs)
+    id ?? newId('ev', nowMs)
   )
-  return { fact: fact as EmailRequested, seq: request, subject: subjects.request(account, email) }
+  const place = { seq: request, subject: subjects.request(account, email) }
+  return { fact: fact as EmailRequested, ...place, ...(id === null ? { idUnknown: true } : {}) }
 }
 
 /** What a fact's webhook event says of the request, or null for a fact without one. */

@@ -8,7 +8,8 @@ import { timestamp } from '#src/base/clock.ts'
 import type { Services } from './services.ts'
 import { sendingDomainOf } from './email.ts'
 import { scheduleSend } from './due-send.ts'
-import { changeRecipients, loadRecipient, type RecipientChange, type StoredRequest } from './recipient.ts'
+import { changeRecipients, loadRecipient, type RecipientChange } from './recipient.ts'
+import type { StoredRequest } from './stored-request.ts'
 
 /** A recipient of an email, and how it stands. */
 export interface RecipientStanding {

@@ -16,6 +16,7 @@ import type { Content } from '#src/content/compose.ts'
 import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
+import { LogUnavailable } from '#src/nats/errors.ts'
 import { stamp } from './fact-log.ts'
 import { loadRecipient, type RecipientRef } from './recipient.ts'
 import type { Asker, Services, ServiceSettings } from './services.ts'
@@ -64,8 +65,9 @@ export type SendAnswer = RequestClaimed['data']['answer']
 
 /** RFC 5321 4.5.4.1 allows 4–5 days for a final verdict; after three nobody waits for a mail any more. */
 const BUDGET_S = 72 * 3600
-/** The accepting append is given up after so long: the client hears 503 and may try again. */
-const ACCEPT_TIMEOUT_MS = 5000
+/** The accepting append is given up after so long: the client hears 503 and may try again. Longer than a cluster takes
+ *  to elect a leader, 4 to 9 s: an accept that gave up meanwhile would be stored all the same. */
+const ACCEPT_TIMEOUT_MS = 12_000
 
 /** The domain that an email is sent from; the built-in sandbox is in no directory. Refuses `domain_not_linked`. Source:
  *  spec 4.1 rule 1. */
@@ -232,8 +234,20 @@ export function requestedOf (
   }
 }
 
+/** The log did not answer in time: the emails may have been accepted, all or none. */
+export class AcceptanceUnknown extends LogUnavailable {
+  override name = 'AcceptanceUnknown'
+  /** Their ids. */
+  readonly emails: string[]
+  constructor ({ message }: LogUnavailable, emails: string[]) {
+    super(message, true)
+    this.emails = emails
+  }
+}
+
 /** Accepts emails, all or none: resolves once the log has them durably. With an Idempotency-Key its claim is part of
- *  the same append: throws Conflict when the key is taken. Throws LogUnavailable. */
+ *  the same append: throws Conflict when the key is taken. Throws AcceptanceUnknown, and LogUnavailable where nothing
+ *  was stored. */
 export async function acceptEmails (
   services: Pick<Services, 'factLog'>,
   { account, correlation }: Pick<Asker, 'account' | 'correlation'>,
@@ -246,7 +260,12 @@ export async function acceptEmails (
     const fact = stamp(RequestClaimed, { account, correlation, causation: null }, data, services.factLog.clock.nowMs())
     part.push({ fact, expectedSeq: 0, ttlMs: CLAIM_MS })
   }
-  await services.factLog.append(part, ACCEPT_TIMEOUT_MS)
+  try {
+    await services.factLog.append(part, ACCEPT_TIMEOUT_MS)
+  } catch (error) {
+    if (!(error instanceof LogUnavailable) || !error.doubt) throw error
+    throw new AcceptanceUnknown(error, emails.map(({ email }) => email))
+  }
 }
 
 /** Content above this is not kept in the fact: who follows REQUESTS holds up to a thousand of them in memory, and a
@@ -268,11 +287,15 @@ async function storeContent (services: Services, email: string, content: Content
   return null
 }
 
-/** Bodies and files ride in the request, or lie in the object store; null = they are gone. Throws when NATS does not
- *  answer. */
-export async function readContent (blobs: Blobs, { email, content }: EmailRequested['data']): Promise<Content | null> {
+/** Bodies and files ride in the request, or lie in the object store; null = they are gone, for certain with `patient`.
+ *  Throws when NATS does not answer. */
+export async function readContent (
+  blobs: Blobs,
+  { email, content }: EmailRequested['data'],
+  patient = false
+): Promise<Content | null> {
   if (content !== null) return content
-  const bytes = await blobs.get(email)
+  const bytes = await blobs.get(email, patient)
   return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes)) as Content
 }
 

@@ -13,7 +13,8 @@ import { ackFloorOf } from '#src/nats/status.ts'
 import type { Trace } from './erasure-find.ts'
 import { stamp, type FactLog } from './fact-log.ts'
 import { standInFor } from './due-send.ts'
-import { changeRecipients, loadRecipient, loadRequest, type RecipientRef, type RecipientChange } from './recipient.ts'
+import { changeRecipients, loadRecipient, type RecipientRef, type RecipientChange } from './recipient.ts'
+import { loadRequest } from './stored-request.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** How often somebody else may move a recipient while it is being called off. */

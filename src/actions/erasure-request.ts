@@ -4,11 +4,12 @@ import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { CONTENT_STREAM, placesOfBlob } from '#src/nats/blobs.ts'
+import { factAt } from '#src/nats/certain.ts'
 import { getFact } from '#src/nats/get.ts'
 import type { ServiceSettings } from './services.ts'
 import { placesOf, type RecordRest, type Trace } from './erasure-find.ts'
 import { causedBy, stamp, type FactLog } from './fact-log.ts'
-import type { StoredRequest } from './recipient.ts'
+import type { StoredRequest } from './stored-request.ts'
 
 export interface RequestEraser {
   factLog: FactLog
@@ -30,7 +31,7 @@ export async function eraseRequest (
 ): Promise<ToDelete[]> {
   const { factLog: { bus } } = eraser
   const { email, requests, records } = trace
-  const found = await Promise.all(requests.map(async seq => await getFact(bus, 'REQUESTS', { seq }, 'leader')))
+  const found = await Promise.all(requests.map(async seq => await factAt(bus, 'REQUESTS', seq)))
   const request = found.findLast(recorded => recorded?.fact.type === 'email.requested') as StoredRequest | undefined
   const asked = request === undefined ? await recordedIn(eraser, records) : askedIn(eraser, request)
   if (asked === null) return []
@@ -63,7 +64,7 @@ async function recordedIn (
   { factLog, address, clean }: RequestEraser,
   records: readonly number[]
 ): Promise<RemainingRequest | null> {
-  const found = records.length === 0 ? null : await getFact(factLog.bus, 'EMAILS', { seq: records.at(-1)! }, 'leader')
+  const found = records.length === 0 ? null : await factAt(factLog.bus, 'EMAILS', records.at(-1)!)
   if (found?.fact.type !== 'email.recorded') return null
   const { account, correlation, causation, data } = found.fact
   const left = requestWithout(data, placesOf(data.recipients, address), clean)

@@ -5,6 +5,7 @@ import { subjects } from '#streams/subjects.ts'
 import { foldAddress, type SuppressionFact } from '#streams/suppression/decide.ts'
 import { SuppressionAdded, SuppressionRemoved } from '#streams/suppression/facts.ts'
 import { CLAIM_MS, consumerPlans } from '#streams/topology.ts'
+import { factAt } from '#src/nats/certain.ts'
 import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { ackFloorOf } from '#src/nats/status.ts'
@@ -156,7 +157,7 @@ async function eraseClaims (
 }
 
 async function eraseClaim ({ bus, clock, append }: FactLog, address: string, seq: number): Promise<void> {
-  const found = await getFact(bus, 'REQUESTS', { seq }, 'leader')
+  const found = await factAt(bus, 'REQUESTS', seq)
   if (found?.fact.type !== 'request.claimed') return
   const { subject, fact: { time, data, account, correlation, causation } } = found
   // Its place is taken: somebody has done it; or its time has ended just now.

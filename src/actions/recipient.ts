@@ -22,7 +22,6 @@ import {
   EmailFailed,
   EmailInDoubt,
   EmailOpened,
-  EmailRequested,
   EmailRescheduled,
   EmailRetryRequested,
   EmailSuppressed,
@@ -49,31 +48,11 @@ import type { Log } from '#src/base/log.ts'
 import type { Pointer } from '#src/content/token.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { standInFor } from './due-send.ts'
 import { causedBy, occasionNow, stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
-
-/** An email's request as it lies in REQUESTS. */
-export type StoredRequest = Recorded<EmailRequested>
-
-/** The request of an email that lies at a place in REQUESTS, or has been moved from there; null when it is gone, and
- *  with it all that could still be sent. Throws when NATS does not answer. */
-export async function loadRequest (bus: Bus, seq: number, email: string): Promise<StoredRequest | null> {
-  return await requestAt(bus, seq, email) ?? await movedRequest(bus, email)
-}
-
-async function requestAt (bus: Bus, seq: number, email: string): Promise<StoredRequest | null> {
-  const found = await getFact(bus, 'REQUESTS', { seq })
-  return found?.fact.type === 'email.requested' && found.fact.data.email === email ? found as StoredRequest : null
-}
-
-/** An erasure takes a recipient out of a request: the others' lies elsewhere from then on. */
-async function movedRequest (bus: Bus, email: string): Promise<StoredRequest | null> {
-  const moved = await getFact(bus, 'EMAILS', { last_by_subj: subjects.movedOfAny(email) })
-  return moved?.fact.type === 'email.moved' ? await requestAt(bus, moved.fact.data.request, email) : null
-}
+import { lastOn, loadRequest, type StoredRequest } from './stored-request.ts'
 
 /** Which recipient: the request as it lies in REQUESTS, and the place among its recipients. */
 export interface RecipientRef {
@@ -324,14 +303,15 @@ async function loadEngagements (
 }
 
 /** Whom something that came back is about, by the pointer of one of our tokens; null when nothing is known of it any
- *  more. Throws when NATS does not answer. */
+ *  more. `patient` and what is thrown: as with `loadRequest`. */
 export async function recipientRefOf (
   factLog: FactLog,
-  { email, n, request: seq }: Pointer
+  { email, n, request: seq }: Pointer,
+  patient = false
 ): Promise<RecipientRef | null> {
-  const request = await loadRequest(factLog.bus, seq, email)
+  const request = await loadRequest(factLog.bus, seq, email, patient)
   if (request !== null) return n < request.fact.data.recipients.length ? { request, n } : null
-  const last = await getFact(factLog.bus, 'EMAILS', { last_by_subj: subjects.recipientOfAny(email, n) })
+  const last = await lastOn(factLog.bus, subjects.recipientOfAny(email, n), patient)
   return last === null
     ? null
     : { request: await standInFor(factLog, { account: last.fact.account, email, n, request: seq }), n }
@@ -383,7 +363,8 @@ function factOf<D extends Decision | EngagementDecision> (
     ? { from: asked.from.address, tags: asked.tags }
     : {}
   const data = { email: asked.email, n, request: request.seq, to, sequence, ...counted, ...decision.data, ...body }
-  return stamp(TYPES[decision.type], causedBy(request.fact), data, nowMs, id) as Extract<
+  const cause = { ...causedBy(request.fact), ...(request.idUnknown === true ? { causation: null } : {}) }
+  return stamp(TYPES[decision.type], cause, data, nowMs, id) as Extract<
     RecipientFact | EngagementFact,
     { type: D['type'] }
   >

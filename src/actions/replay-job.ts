@@ -11,6 +11,7 @@ import { timestamp } from '#src/base/clock.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
+import { factAt } from '#src/nats/certain.ts'
 import { getFact, sequenceBefore } from '#src/nats/get.ts'
 import { decodeMessage } from '#src/nats/message.ts'
 import { readPages } from '#src/nats/range.ts'
@@ -116,10 +117,9 @@ async function failedPage (
   return { deliveries, cursor: rows.at(-1)?.cursor ?? after, ended: rows.length < limit }
 }
 
-/** A fact that the projection has seen exists: a replica without it is behind, so only the leader can say that it is no
- *  longer kept. */
+/** Null = it is no longer kept, for certain. Throws what `isUnanswered` knows. */
 export async function owedFact (bus: Bus, seq: number): Promise<Recorded<AnyFact> | null> {
-  return await getFact(bus, 'WEBHOOKS', { seq }) ?? await getFact(bus, 'WEBHOOKS', { seq }, 'leader')
+  return await factAt(bus, 'WEBHOOKS', seq)
 }
 
 /** One more run of the delivery that a fact is about. */

@@ -9,8 +9,9 @@ import type { Projector } from '#src/workers/projector/projector.ts'
 import { createCheckpoints } from '#src/workers/projector/commit.ts'
 import type { AppContext } from './context.ts'
 
-/** Together with what the roles take, within docker-compose.yml's stop_grace_period. */
-const HTTP_STOP_MS = 6000
+/** As long as accepting waits for the log; together with what the roles take, within docker-compose.yml's
+ *  stop_grace_period. */
+const HTTP_STOP_MS = 14_000
 const OPERATIONS_STOP_MS = 3000
 
 /** Starts the HTTP server; resolves to its URL. */

@@ -950,9 +950,11 @@ export interface Problem {
     code: string
     message: string
   }>
-  /** With `idempotency_mismatch`: the email that was accepted under the Idempotency-Key. */
+  /** With `idempotency_mismatch`: the email that was accepted under the Idempotency-Key. With `acceptance_unknown`:
+   *  the email that may have been accepted. */
   email_id?: string
-  /** With `idempotency_mismatch`: the emails of the batch that was accepted. */
+  /** With `idempotency_mismatch`: the emails of the batch that was accepted. With `acceptance_unknown`: those that
+   *  may have been accepted. */
   email_ids?: string[]
   /** When no recipient could be changed: the status of each. */
   recipients?: Array<{

@@ -11,6 +11,7 @@ import {
   isUnanswered,
   JetStreamError,
   LogUnavailable,
+  NOT_AVAILABLE,
   WRONG_LAST_SEQUENCE,
   WRONG_LAST_SEQUENCE_UNKNOWN
 } from './errors.ts'
@@ -68,8 +69,9 @@ const WAITING_BYTES_MAX = 64 * 1024 * 1024
 const BIG_BYTES = 1024 * 1024
 const LATE_CHECK_MS = 100
 const SILENCE_PAUSE_MS = 50
-/** err_codes that say "not now": no leader, an open batch lost its beginning with its server, too many open batches. */
-const PASSING = new Set([10008, 10176, 10210])
+/** err_codes that say "not now": no leader, the same id is still in process, an open batch lost its beginning with its
+ *  server, too many open batches. */
+const PASSING = new Set([NOT_AVAILABLE, 10158, 10176, 10210])
 
 /** How long a commit after a full one waits for company: for `growth` times as many messages, `ms` at most. */
 interface CommitDelay {

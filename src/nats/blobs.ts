@@ -2,8 +2,9 @@ import { sleep } from '#src/base/backoff.ts'
 import { deadline } from '#src/base/errors.ts'
 import { CONTENT_BUCKET } from '#streams/topology.ts'
 import { api } from './api.ts'
+import { certainly } from './certain.ts'
 import type { Bus } from './connect.ts'
-import { isUnanswered, JetStreamError } from './errors.ts'
+import { isUnanswered, JetStreamError, unreadable } from './errors.ts'
 import { getMessage } from './get.ts'
 import { readRange } from './range.ts'
 import { subjectsUnder } from './status.ts'
@@ -97,8 +98,8 @@ const TIMEOUT_MS = 10_000
 /** Bodies too big for a fact. */
 export interface Blobs {
   put(name: string, bytes: Uint8Array): Promise<void>
-  /** null when there is none. */
-  get(name: string): Promise<Uint8Array | null>
+  /** null when there is none; with `patient` that is certain, as with `certainly`, and may take 25 s more. */
+  get(name: string, patient?: boolean): Promise<Uint8Array | null>
   /** Names and when each was written, for the reconciler. */
   list(): Promise<Array<{ name: string, writtenMs: number }>>
   /** So that its bytes are overwritten where they lie. */
@@ -115,7 +116,13 @@ export async function openBlobs (bus: Bus): Promise<Blobs> {
   const within = <T>(promise: Promise<T>) => deadline(promise, TIMEOUT_MS, 'the object store did not answer in time')
   return {
     put: async (name, bytes) => void await within(store.putBlob({ name }, bytes)),
-    get: name => within(store.getBlob(name)),
+    async get (name, patient = false) {
+      const bytes = await within(store.getBlob(name))
+      if (bytes !== null || !patient) return bytes
+      const described = await certainly(bus, CONTENT_STREAM, async () => await descriptionOf(bus, name))
+      if (described === null) return null
+      throw unreadable(CONTENT_STREAM, `${name} is there after all`)
+    },
     list: async () => (await within(store.list())).map(({ name, mtime }) => ({ name, writtenMs: Date.parse(mtime) })),
     remove: async name => await deleteSecurely(bus, CONTENT_STREAM, await placesOfBlob(bus, name)),
     async removeStray (beforeMs) {

@@ -72,7 +72,7 @@ t.test('7 what is stored is answered as stored, though this node has not seen it
   t.match(answer.json(), { secret: /^whsec_/ })
 })
 
-t.test('7 503 log_unavailable tells whether it may have been accepted', async t => {
+t.test('7 503 tells whether it may have been accepted, and which email that is', async t => {
   const refused = await askFailing('POST', '/api/emails', mail, {
     append: async () => {
       throw new LogUnavailable('full', false)
@@ -86,26 +86,37 @@ t.test('7 503 log_unavailable tells whether it may have been accepted', async t 
   }
   const once = { 'idempotency-key': 'order-7' }
   for (
-    const [path, body, headers, error] of [
+    const [path, body, headers, code, error] of [
       [
         '/api/emails',
         mail,
         once,
+        'acceptance_unknown',
         'The email may have been accepted: repeat the request with the same Idempotency-Key.'
       ],
       [
         '/api/emails',
         mail,
         {},
+        'acceptance_unknown',
         'The email may have been accepted: check before you send it again. With an ' +
         'Idempotency-Key you need not check.'
       ],
-      ['/api/webhooks', hook, {}, 'The request may have been accepted: check before you send it again.']
+      [
+        '/api/webhooks',
+        hook,
+        {},
+        'log_unavailable',
+        'The request may have been accepted: check before you send it again.'
+      ]
     ] as const
   ) {
     const unsure = await askFailing('POST', path, body, late, headers)
     t.equal(unsure.statusCode, 503)
-    t.strictSame(unsure.json(), { error, code: 'log_unavailable' }, path)
+    const { email_id: id, ...said } = unsure.json()
+    t.strictSame(said, { error, code }, path)
+    t.equal(unsure.headers['retry-after'], code === 'acceptance_unknown' ? '10' : '2')
+    if (code === 'acceptance_unknown') t.match(id, /^em_/, 'by it one can look')
   }
 })
 

@@ -190,6 +190,7 @@ t.test('due, but its request is gone: the recipient has failed, and the event sa
   await scheduleSend(rig.bus, { account: ACCOUNT, email: never, n: 3, request: 999 }, Date.now())
   const [lost] = await rig.told(never, ['failed'], 3)
   t.match(eventOf(lost), { data: { to: '', subject: '', tags: [], metadata: {} } })
+  t.equal(lost!.causation, null, 'it names no fact that is nowhere')
 })
 
 t.test('content is fetched once a connection is there for it', async t => {

@@ -1,8 +1,9 @@
 import { t } from 'tap'
 import { createLog } from '#src/base/log.ts'
 import { api } from '#src/nats/api.ts'
-import { connectBus } from '#src/nats/connect.ts'
-import { lastSequenceUnder } from '#src/nats/get.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { isUnanswered } from '#src/nats/errors.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
 import { freshAccount } from '../support/servers.ts'
 
 t.test('the last sequence under a filter, also when the last message of all is another or is gone', async t => {
@@ -31,4 +32,16 @@ t.test('the last sequence under a filter, also when the last message of all is a
   for (const [filter, seq] of [['a.>', 3], ['b', 0]] as const) {
     t.equal(await under(filter), seq, `${filter}, the last of all deleted`)
   }
+})
+
+t.test('a server that knows of no leader is asked again; in the end that is no answer', async t => {
+  const NO_LEADER = { error: { err_code: 10008, description: 'JetStream system temporarily unavailable' } }
+  const answering = (answers: object[]) => ({
+    nc: { request: async () => ({ json: () => answers.shift() ?? NO_LEADER }) },
+    whenUp: async () => {},
+    onBreak: () => () => {},
+    upSinceMs: () => 0
+  } as unknown as Bus)
+  t.equal(await lastSequence(answering([NO_LEADER, NO_LEADER, { state: { last_seq: 7 } }]), 'S'), 7)
+  t.ok(isUnanswered(await lastSequence(answering([]), 'S', 300).catch(error => error)))
 })

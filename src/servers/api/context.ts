@@ -15,6 +15,7 @@ import type { KeyEntry } from '#streams/directory.ts'
 import { hasMoreValuesThan, isDeeperThan } from '#streams/json.ts'
 import { mayDo, testKeyRefusal } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
+import { AcceptanceUnknown } from '#src/actions/email.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Counters } from '#src/nats/counters.ts'
@@ -31,6 +32,7 @@ import {
   forbidden,
   helpLink,
   HttpProblem,
+  idsOf,
   internal,
   invalid,
   malformedJson,
@@ -288,7 +290,8 @@ function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProb
   if (error instanceof LogUnavailable || isUnanswered(error)) {
     const mayBeStored = error instanceof LogUnavailable && error.doubt
     log.warn({ requestId: request.id, mayBeStored, err: error }, 'JetStream is unavailable; answering 503')
-    return unavailable('log_unavailable', mayBeStored ? doubtSentence(request) : 'The log is unavailable: try again.')
+    if (error instanceof AcceptanceUnknown) return acceptanceUnknown(error, request)
+    return unavailable('log_unavailable', mayBeStored ? MAY_BE_STORED : 'The log is unavailable: try again.')
   }
   if (error instanceof ProjectionUnavailable) return unavailable(error.code, `${error.message}: try again.`)
   const problem = asProblem(error, request.routeOptions)
@@ -297,12 +300,16 @@ function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProb
   return internal(request.id)
 }
 
-/** What somebody should do who cannot know whether a request was accepted. */
-function doubtSentence ({ headers, routeOptions: { config } }: FastifyRequest): string {
-  if (config.idempotent !== true) return 'The request may have been accepted: check before you send it again.'
-  return headers['idempotency-key'] === undefined
+const MAY_BE_STORED = 'The request may have been accepted: check before you send it again.'
+/** A cluster elects a leader within it. */
+const ELECTED_S = 10
+
+/** With the ids by which one can look. */
+function acceptanceUnknown ({ emails }: AcceptanceUnknown, { headers }: FastifyRequest): HttpProblem {
+  const sentence = headers['idempotency-key'] === undefined
     ? 'The email may have been accepted: check before you send it again. With an Idempotency-Key you need not check.'
     : 'The email may have been accepted: repeat the request with the same Idempotency-Key.'
+  return unavailable('acceptance_unknown', sentence, ELECTED_S, idsOf(emails))
 }
 
 /** The faults found by the schema; a route adds its own and refuses with all of them at once. */

@@ -12,7 +12,7 @@ import {
   retryEmail,
   type Changed
 } from '#src/actions/email-change.ts'
-import { loadRequest, type StoredRequest } from '#src/actions/recipient.ts'
+import { loadRequest, type StoredRequest } from '#src/actions/stored-request.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'

@@ -69,11 +69,16 @@ export const ProblemBody = Type.Object({
     Type.Array(Type.Object({ field: Type.String(), code: Type.String(), message: Type.String() }))
   ),
   email_id: Type.Optional(
-    Type.String({ description: 'With `idempotency_mismatch`: the email that was accepted under the Idempotency-Key.' })
+    Type.String({
+      description: 'With `idempotency_mismatch`: the email that was accepted under the Idempotency-Key. With ' +
+        '`acceptance_unknown`: the email that may have been accepted.'
+    })
   ),
   email_ids: Type.Optional(
     Type.Array(Type.String(), {
-      description: 'With `idempotency_mismatch`: the emails of the batch that was accepted.'
+      description:
+        'With `idempotency_mismatch`: the emails of the batch that was accepted. With `acceptance_unknown`: those ' +
+        'that may have been accepted.'
     })
   ),
   recipients: Type.Optional({
@@ -152,8 +157,11 @@ export const cutShort = () => refused(400, 'malformed_request', 'The body must b
 export const malformedText = () => refused(400, 'malformed_text', 'The body must be UTF-8.')
 export const malformedUrl = () => refused(400, 'malformed_request', 'The URL must be percent-encoded UTF-8.')
 export const missingHost = () => refused(400, 'malformed_request', 'The Host header is required.')
-export const unavailable = (code: string, sentence: string, retryAfterS = 2) =>
-  refused(503, code, sentence, { 'retry-after': String(retryAfterS) })
+export const unavailable = (code: string, sentence: string, retryAfterS = 2, more: Record<string, unknown> = {}) =>
+  new HttpProblem(503, { error: sentence, code, ...more }, { 'retry-after': String(retryAfterS) })
+/** Which emails an error is about. */
+export const idsOf = (emails: readonly string[]) =>
+  emails.length === 1 ? { email_id: emails[0]! } : { email_ids: emails }
 
 /** Where a person finds help: what the documentation says of an operation, or all of it. Source: RFC 8288. */
 export function helpLink (publicUrl: string, { operationId, tags = [] }: Described = {}): string {

@@ -7,7 +7,7 @@ import { sleep } from '#src/base/backoff.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
-import { conflict, invalid, mustFault, unavailable } from './errors.ts'
+import { conflict, idsOf, invalid, mustFault, unavailable } from './errors.ts'
 
 const HEADER = 'idempotency-key'
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
@@ -130,7 +130,7 @@ function mismatch ({ emails }: RequestClaimed['data']): Error {
   return conflict(
     'idempotency_mismatch',
     'Idempotency-Key must come with the body that it was first used with.',
-    emails.length === 1 ? { email_id: emails[0]! } : { email_ids: emails }
+    idsOf(emails)
   )
 }
 

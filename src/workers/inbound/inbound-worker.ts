@@ -122,7 +122,7 @@ class InboundWorker implements Role {
     { pointer, unsubscribes }: NamedRecipient
   ): Promise<RecordResult | null> {
     const { factLog } = this.options
-    const ref = await recipientRefOf(factLog, pointer)
+    const ref = await recipientRefOf(factLog, pointer, true)
     if (ref === null) return { outcome: 'unknown' }
     const { address } = ref.request.fact.data.recipients[ref.n]!
     const effect = effectOf({ inbound, report, unsubscribes, address })

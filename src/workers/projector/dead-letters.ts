@@ -2,7 +2,7 @@ import { sql, type Query } from '#projections/define.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { getFact } from '#src/nats/get.ts'
+import { factAt } from '#src/nats/certain.ts'
 import { isPoison, type Pool } from '#src/postgres/pool.ts'
 import { ask, inTransaction } from '#src/postgres/query.ts'
 import { qualified, type TableSet } from '#src/postgres/table-sets.ts'
@@ -63,8 +63,7 @@ export async function retryDeadLetters (
 
 async function retry (bus: Bus, pool: Pool, set: TableSet, log: Log, { stream, seq }: DeadLetter): Promise<void> {
   try {
-    // From the leader: a replica that lags would say that it is gone.
-    const recorded = await getFact(bus, stream, { seq }, 'leader')
+    const recorded = await factAt(bus, stream, seq)
     await inTransaction(pool, [set], async execute => {
       // Not while two sets are swapped: what is deleted in one must not be written into the other. And of two that
       // retry, one finds it gone.

@@ -7,7 +7,7 @@ import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
 import { follow } from '#src/nats/follow.ts'
-import { lastSequence } from '#src/nats/get.ts'
+import { isBeyond } from '#src/nats/certain.ts'
 import { tryDecode } from '#src/nats/message.ts'
 import { readPositions, type Positions } from '#src/postgres/checkpoint.ts'
 import { isMissing, isUnavailable, type Pool } from '#src/postgres/pool.ts'
@@ -216,7 +216,7 @@ class LogProjector {
     if (!await isCreated(this.pool, this.set)) return 'its tables are missing, or of another version'
     const positions = await readPositions(this.pool, this.set)
     for (const { stream } of this.projection.streams) {
-      if (positions[stream]! > await lastSequence(this.bus, stream)) {
+      if (await isBeyond(this.bus, stream, positions[stream]!, this.stopping.signal)) {
         return `it has seen more of ${stream} than there is: the log is another one`
       }
     }
@@ -293,7 +293,7 @@ class LogProjector {
 
   /** A stream that was lost is recreated empty by the first process that finds it missing. */
   private async endIfForeign (stream: string, positions: Positions, ending: AbortController): Promise<void> {
-    if (positions[stream]! > await lastSequence(this.bus, stream)) ending.abort()
+    if (await isBeyond(this.bus, stream, positions[stream]!, ending.signal)) ending.abort()
   }
 
   /** Before it follows, and now and then. */

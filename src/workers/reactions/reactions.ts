@@ -5,7 +5,7 @@ import type { EmailBounced, EmailComplained, EmailUnsubscribed } from '#streams/
 import type { SuppressionReason } from '#streams/suppression/facts.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { causedBy, type FactLog } from '#src/actions/fact-log.ts'
-import { loadRequest } from '#src/actions/recipient.ts'
+import { loadRequest } from '#src/actions/stored-request.ts'
 import { suppress } from '#src/actions/suppression.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'

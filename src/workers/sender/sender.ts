@@ -9,7 +9,8 @@ import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { readContent } from '#src/actions/email.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import { standInFor, type DueSend } from '#src/actions/due-send.ts'
-import { loadRequest, openRecipients, subjectOf, type RecipientRef } from '#src/actions/recipient.ts'
+import { openRecipients, subjectOf, type RecipientRef } from '#src/actions/recipient.ts'
+import { loadRequest } from '#src/actions/stored-request.ts'
 import type { SuppressionStore } from '#src/actions/suppression-store.ts'
 import type { Log } from '#src/base/log.ts'
 import { unhealthyReasonOf, type Role } from '#src/base/role.ts'
@@ -195,7 +196,7 @@ export class Sender implements Role {
   private async handleDue (job: Job): Promise<void> {
     const { factLog, log } = this.options
     const due = JSON.parse(new TextDecoder().decode(job.bytes)) as DueSend
-    const found = await loadRequest(factLog.bus, due.request, due.email)
+    const found = await loadRequest(factLog.bus, due.request, due.email, true)
     if (found === null) log.warn({ email: due.email, n: due.n }, 'due, but its request is gone; recording that')
     const request = found ?? await standInFor(factLog, due)
     const content = found === null ? { missing: 'the request is gone' } : this.contentOf(found.fact)
@@ -203,7 +204,7 @@ export class Sender implements Role {
   }
 
   private contentOf ({ data }: EmailRequested): ContentSource {
-    return async () => await readContent(this.options.blobs, data) ?? { missing: 'the content is gone' }
+    return async () => await readContent(this.options.blobs, data, true) ?? { missing: 'the content is gone' }
   }
 
   /** One at a time for each recipient: a due message or a second delivery shares the result of the first. */

@@ -1,0 +1,136 @@
+import { headers } from 'nats'
+import { setImmediate } from 'node:timers/promises'
+import t from 'tap'
+import { loadRequest } from '#src/actions/stored-request.ts'
+import { newId } from '#src/base/id.ts'
+import { api } from '#src/nats/api.ts'
+import { createAppender, type Append } from '#src/nats/append.ts'
+import { deleteSecurely } from '#src/nats/blobs.ts'
+import { certainly, factAt, isBeyond } from '#src/nats/certain.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { isUnanswered } from '#src/nats/errors.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { encodeFact } from '#streams/catalog.ts'
+import { subjects } from '#streams/subjects.ts'
+import { requested } from '../support/facts.ts'
+import { openCluster } from '../support/nats-cluster.ts'
+import { until } from '../support/wait.ts'
+
+const cluster = await openCluster(t)
+const { servers } = cluster
+await cluster.make('REQUESTS', 'EMAILS')
+const anywhere = await cluster.connect(servers[0]!)
+
+/** An email's request, ready to be appended. */
+function request (): { email: string, part: Append } {
+  const email = newId('em', Date.now())
+  return { email, part: { fact: { ...requested({ email }), id: newId('ev', Date.now()) } } }
+}
+
+/** Stores so many requests by way of one server; resolves to where they lie. */
+async function store (bus: Bus, count: number): Promise<Array<{ email: string, seq: number }>> {
+  const appender = createAppender(bus)
+  return await Promise.all(Array.from({ length: count }, async () => {
+    const { email, part } = request()
+    return { email, seq: (await appender.append([part], 20_000))[0]! }
+  }))
+}
+
+interface ReplicaInfo {
+  name: string
+  current: boolean
+  /** Since it was heard, in ns. */
+  active: number
+}
+
+/** How the leader of REQUESTS sees another server. */
+async function replica (bus: Bus, name: string): Promise<ReplicaInfo> {
+  const { cluster } = await api<{ cluster: { replicas: ReplicaInfo[] } }>(bus, 'STREAM.INFO.REQUESTS', undefined)
+  return cluster.replicas.find(replica => replica.name === name)!
+}
+
+t.test('a replica that was away makes no acknowledged request look gone', async t => {
+  const leader = await cluster.leaderOf(anywhere, 'REQUESTS')
+  const follower = servers.find(server => server !== leader)!
+  const third = servers.find(server => server !== leader && server !== follower)!
+  const buses = [await cluster.connect(leader), await cluster.connect(third)]
+  const near = buses[0]!
+  await store(near, 1)
+  follower.freeze()
+  const stored = await store(near, 650)
+  await until(async () => (await replica(near, follower.name)).active > 6e9)
+  follower.thaw()
+  const said = { found: 0, gone: 0, unclear: 0 }
+  const look = async (bus: Bus) => {
+    for (const { seq, email } of stored.slice(-300)) {
+      const found = await loadRequest(bus, seq, email).catch(error => {
+        if (isUnanswered(error)) return undefined
+        throw error
+      })
+      said[found === undefined ? 'unclear' : found === null ? 'gone' : 'found']++
+    }
+  }
+  do await Promise.all(buses.map(look))
+  while (!(await replica(near, follower.name)).current)
+  t.equal(said.gone, 0, JSON.stringify(said))
+  t.ok(said.found > 0, JSON.stringify(said))
+})
+
+/** Asks until somebody answers: a thaw may be followed by an election. */
+async function answered<T> (ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (!isUnanswered(error)) throw error
+    }
+  }
+}
+
+t.test('what was deleted is gone at once, also where nothing lies behind it', async t => {
+  const places = (await store(anywhere, 3)).sort((a, b) => a.seq - b.seq)
+  const [kept, ...others] = places
+  for (const { seq, email } of others) {
+    await deleteSecurely(anywhere, 'REQUESTS', [seq])
+    t.equal(await answered(() => factAt(anywhere, 'REQUESTS', seq)), null)
+    t.equal(await answered(() => loadRequest(anywhere, seq, email)), null)
+  }
+  t.match(await answered(() => factAt(anywhere, 'REQUESTS', kept!.seq)), { seq: kept!.seq })
+})
+
+t.test('that a log ends before a place is believed when it is said again much later', async t => {
+  const end = await answered(() => lastSequence(anywhere, 'REQUESTS'))
+  t.equal(await answered(() => isBeyond(anywhere, 'REQUESTS', end)), false)
+  const words = [null, 'there']
+  const later = async () => words.shift()!
+  t.equal(await certainly(anywhere, 'REQUESTS', later, { apartMs: 1 }), 'there')
+  t.equal(await certainly(anywhere, 'REQUESTS', async () => null, { apartMs: 1 }), null)
+  t.ok(isUnanswered(await factAt(anywhere, 'REQUESTS', end + 1).catch(error => error)), 'else it cannot be told')
+})
+
+t.test('an append whose first try is still in process is stored once, and answered', async t => {
+  const leader = await cluster.leaderOf(anywhere, 'REQUESTS')
+  const followers = servers.filter(server => server !== leader)
+  const bus = await cluster.connect(leader)
+  const { email, part } = request()
+  const before = (await store(bus, 1))[0]!.seq
+  const isInProcess = async () => await publishOnce(bus, email, part) === 10158
+  for (const follower of followers) follower.freeze()
+  await until(isInProcess)
+  const stored = createAppender(bus).append([part], 30_000).catch(error => error)
+  // By the same line: what is answered now was asked after the append.
+  await setImmediate()
+  await until(isInProcess)
+  for (const follower of followers) follower.thaw()
+  t.strictSame(await stored, [before + 1])
+  t.match(await answered(() => loadRequest(bus, before + 1, email)), { fact: { data: { email } } })
+})
+
+/** Publishes a request's very message; resolves to the err_code of the answer, null without one. */
+async function publishOnce (bus: Bus, email: string, { fact }: Append): Promise<number | null> {
+  const head = headers()
+  head.set('Nats-Msg-Id', fact.id)
+  const subject = subjects.request(fact.account, email)
+  const answer = await bus.nc.request(subject, encodeFact(fact), { headers: head, timeout: 500 }).catch(() => null)
+  return answer?.json<{ error?: { err_code: number } }>().error?.err_code ?? null
+}
