@@ -1,34 +1,12 @@
 import type { AnyFact } from './catalog.ts'
 import { keyBehind, type Recorded } from './define.ts'
 import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
-import { firstKeys, turned, withNext, type DomainKeys } from './domain/keys.ts'
+import { firstKeys, resealed, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
 import { evolveSessions, type LinkEntry, type SessionEntry } from './session/state.ts'
 import type { EventType, WebhookMode } from './webhook/facts.ts'
-
-/** Unix ms; `toMs` null = it lasts. */
-interface Pause {
-  fromMs: number
-  toMs: number | null
-}
-
-/** A delivery's 24 hours may be stopped for 24 more: what a pause took before that counts no longer. */
-const PAUSE_AGE_MS_MAX = 48 * 3_600_000
-/** Of pauses in quick succession the oldest are forgotten: 24 h may then come a little sooner. */
-const PAUSES_MAX = 50
-
-/** An endpoint's pauses when it is paused, or goes on, at `nowMs`. */
-function pausesAfter (
-  { paused, pauses }: { paused: boolean, pauses: Pause[] },
-  pausedNow: boolean,
-  nowMs: number
-): Pause[] {
-  if (paused === pausedNow) return pauses
-  const ended = pauses.map(({ fromMs, toMs }) => ({ fromMs, toMs: toMs ?? nowMs }))
-  const recent = ended.filter(({ toMs }) => toMs > nowMs - PAUSE_AGE_MS_MAX).slice(1 - PAUSES_MAX)
-  return pausedNow ? [...recent, { fromMs: nowMs, toMs: null }] : recent
-}
+import { type Pause, pausesAfter } from './webhook/pauses.ts'
 
 export interface AccountEntry {
   id: string
@@ -197,6 +175,7 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
     case 'domain.checked':
     case 'domain.rotation_started':
     case 'domain.keys_switched':
+    case 'domain.keys_resealed':
     case 'domain.keys_retired':
     case 'domain.removed':
       evolveDomains(directory, fact)
@@ -204,6 +183,7 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
     case 'webhook.created':
     case 'webhook.changed':
     case 'webhook.secret_rotated':
+    case 'webhook.secret_resealed':
     case 'webhook.rotation_finished':
     case 'webhook.enabled':
     case 'webhook.failing':
@@ -332,6 +312,9 @@ function evolveDomains (directory: Directory, fact: FactOn<'domain'>): void {
     case 'domain.keys_switched':
       domain.dkim = turned(domain.dkim, { name: 'switched', previousUntil: fact.data.previousUntil })
       break
+    case 'domain.keys_resealed':
+      domain.dkim = resealed(domain.dkim, fact.data.keys)
+      break
     case 'domain.keys_retired':
       domain.dkim = turned(domain.dkim, { name: 'retired' })
       break
@@ -372,6 +355,14 @@ function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
       webhook.previous = { sealedSecret: webhook.sealedSecret, untilMs: Date.parse(fact.data.previousUntil) }
       webhook.sealedSecret = fact.data.sealedSecret
       break
+    case 'webhook.secret_resealed': {
+      const { sealedSecret, previousSealedSecret: previous } = fact.data
+      webhook.sealedSecret = sealedSecret
+      if (webhook.previous !== null && previous !== null) {
+        webhook.previous = { ...webhook.previous, sealedSecret: previous }
+      }
+      break
+    }
     case 'webhook.rotation_finished':
       webhook.previous = null
       break

@@ -9,6 +9,7 @@ import {
   DomainChanged,
   DomainChecked,
   domainFacts,
+  DomainKeysResealed,
   DomainKeysRetired,
   DomainKeysSwitched,
   DomainRemoved,
@@ -18,7 +19,7 @@ import {
   type RecordState,
   type SpfState
 } from './facts.ts'
-import { turned, type KeyTurn } from './keys.ts'
+import { keptKeys, turned, type KeyTurn } from './keys.ts'
 import { judge, wantedRecords, type WantedRecord } from './records.ts'
 
 const DOMAINS_MAX = 1000
@@ -177,6 +178,19 @@ export function keyTurn (domain: DomainEntry, look: DnsLook, nowMs: number): Key
 export function decideRotation (domain: DomainEntry, dkim: DkimKey[]): DomainDecision[] | Refusal {
   const { id, name } = domain
   return rotationFault(domain) ?? [{ type: DomainRotationStarted, data: { domain: id, name, dkim } }]
+}
+
+/** The private keys that are kept, sealed with the newest of JETPOST_SECRET; nothing when they are so already. `reseal`
+ *  says what becomes of a sealed one, null = it stays. */
+export function decideReseal (
+  { id, name, dkim }: DomainEntry,
+  reseal: (sealed: string) => string | null
+): DomainDecision[] {
+  const keys = keptKeys(dkim).flatMap(({ selector, sealedKey: before }) => {
+    const sealedKey = reseal(before)
+    return sealedKey === null ? [] : [{ selector, sealedKey }]
+  })
+  return keys.length === 0 ? [] : [{ type: DomainKeysResealed, data: { domain: id, name, keys } }]
 }
 
 /** What a look at DNS changes: keys in rotation take their turn, and the records are judged that are wanted then. */

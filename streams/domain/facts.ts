@@ -76,6 +76,18 @@ export const DomainKeysSwitched = factType(
   Type.Object({ domain: Id('dom'), name: Type.String(), previousUntil: Time })
 )
 
+/** The same keys, sealed with the newest of JETPOST_SECRET. */
+export const DomainKeysResealed = factType(
+  'domain.keys_resealed',
+  1,
+  Type.Object({
+    domain: Id('dom'),
+    name: Type.String(),
+    /** Those that sign, or will; at most two pairs. */
+    keys: Type.Array(Type.Pick(DkimKey, ['selector', 'sealedKey']), { minItems: 1, maxItems: 4 })
+  })
+)
+
 /** No mail needs the old keys any more. */
 export const DomainKeysRetired = factType(
   'domain.keys_retired',
@@ -91,6 +103,7 @@ export const domainFacts = [
   DomainChecked,
   DomainRotationStarted,
   DomainKeysSwitched,
+  DomainKeysResealed,
   DomainKeysRetired,
   DomainRemoved
 ] as const

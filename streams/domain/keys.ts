@@ -38,6 +38,21 @@ export function turned (keys: DomainKeys, turn: KeyTurn): DomainKeys {
   }
 }
 
+/** The keys that sign, or will: those whose private halves are kept. */
+export function keptKeys ({ active, next }: DomainKeys): DkimKey[] {
+  return [...active, ...next?.keys ?? []]
+}
+
+export function resealed (
+  keys: DomainKeys,
+  sealed: ReadonlyArray<Pick<DkimKey, 'selector' | 'sealedKey'>>
+): DomainKeys {
+  const bySelector = new Map(sealed.map(({ selector, sealedKey }) => [selector, sealedKey]))
+  const after = (key: DkimKey) => ({ ...key, sealedKey: bySelector.get(key.selector) ?? key.sealedKey })
+  const { active, next } = keys
+  return { ...keys, active: active.map(after), next: next === null ? null : { ...next, keys: next.keys.map(after) } }
+}
+
 function published ({ sealedKey: _sealed, ...key }: DkimKey): PublishedKey {
   return key
 }

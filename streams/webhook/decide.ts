@@ -10,6 +10,7 @@ import {
   WebhookFailing,
   WebhookRecovered,
   WebhookRotationFinished,
+  WebhookSecretResealed,
   WebhookSecretRotated,
   webhookFacts,
   type EventType,
@@ -149,6 +150,22 @@ export function decideRotation (
   }
   const previousUntil = new Date(nowMs + OVERLAP_MS).toISOString()
   return [{ type: WebhookSecretRotated, data: { webhook: webhook.id, sealedSecret, previousUntil } }]
+}
+
+/** The secrets that still sign, sealed with the newest of JETPOST_SECRET; nothing when they are so already. `reseal`
+ *  says what becomes of a sealed one, null = it stays. */
+export function decideReseal (
+  webhook: WebhookEntry,
+  reseal: (sealed: string) => string | null,
+  nowMs: number
+): WebhookDecision[] {
+  const { id, sealedSecret } = webhook
+  const previous = overlapOf(webhook, nowMs)?.sealedSecret ?? null
+  const now = reseal(sealedSecret)
+  const before = previous === null ? null : reseal(previous)
+  if (now === null && before === null) return []
+  const sealed = { sealedSecret: now ?? sealedSecret, previousSealedSecret: before ?? previous }
+  return [{ type: WebhookSecretResealed, data: { webhook: id, ...sealed } }]
 }
 
 /** Ends an overlap early. */

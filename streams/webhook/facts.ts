@@ -69,6 +69,14 @@ export const WebhookSecretRotated = factType(
   Type.Object({ webhook: Id('wh'), sealedSecret: Type.String(), previousUntil: Time })
 )
 
+/** The same secrets, sealed with the newest of JETPOST_SECRET; `previousSealedSecret` is that of the overlap, null =
+ *  there is none. */
+export const WebhookSecretResealed = factType(
+  'webhook.secret_resealed',
+  1,
+  Type.Object({ webhook: Id('wh'), sealedSecret: Type.String(), previousSealedSecret: Nullable(Type.String()) })
+)
+
 /** The overlap is over before its time. */
 export const WebhookRotationFinished = factType('webhook.rotation_finished', 1, Type.Object({ webhook: Id('wh') }))
 
@@ -97,6 +105,7 @@ export const webhookFacts = [
   WebhookCreated,
   WebhookChanged,
   WebhookSecretRotated,
+  WebhookSecretResealed,
   WebhookRotationFinished,
   WebhookEnabled,
   WebhookFailing,

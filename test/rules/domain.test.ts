@@ -5,6 +5,7 @@ import type { DomainEntry } from '#streams/directory.ts'
 import {
   afterLook,
   countFault,
+  decideReseal,
   domainsInUse,
   isVerifiedEnough,
   keyTurn,
@@ -15,7 +16,7 @@ import {
   type DnsLook
 } from '#streams/domain/decide.ts'
 import type { DkimKey, RecordState } from '#streams/domain/facts.ts'
-import { firstKeys, turned, withNext } from '#streams/domain/keys.ts'
+import { firstKeys, keptKeys, resealed, turned, withNext } from '#streams/domain/keys.ts'
 import {
   judge,
   policyNames,
@@ -538,4 +539,28 @@ t.test('new keys are awaited like a new domain; at the end of the overlap there 
     untilMs + 1 + HOUR_MS,
     'hourly when DNS was silent then'
   )
+})
+
+t.test('the private keys that are kept are sealed again, and only those of an older secret', async t => {
+  const keys = withNext(firstKeys(pairOf('jp1')), pairOf('jp2'), fresh.createdAt)
+  const domain = { ...fresh, dkim: keys }
+  const reseal = (sealed: string) => (sealed.startsWith('v1.jp1') ? sealed.replace('v1', 'v2.new') : null)
+  const sealed = [
+    { selector: 'jp1-rsa', sealedKey: 'v2.new.jp1.y' },
+    { selector: 'jp1-ed25519', sealedKey: 'v2.new.jp1.z' }
+  ]
+  t.match(decideReseal(domain, reseal), [{
+    type: { name: 'domain.keys_resealed' },
+    data: { domain: 'dom_1', name: 'shop.example', keys: sealed }
+  }])
+  const after = resealed(keys, sealed)
+  t.same(keptKeys(after).map(({ sealedKey }) => sealedKey), [
+    'v2.new.jp1.y',
+    'v2.new.jp1.z',
+    'v1.jp2.y',
+    'v1.jp2.z'
+  ])
+  t.same(after.active.map(({ publicKey }) => publicKey), [KEY, SMALL], 'the keys are the same')
+  t.same(decideReseal({ ...domain, dkim: after }, reseal), [], 'once')
+  t.same(decideReseal({ ...domain, dkim: turned(after, { name: 'switched', previousUntil: '' }) }, reseal), [])
 })

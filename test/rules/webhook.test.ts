@@ -12,6 +12,7 @@ import {
   decideFailure,
   decideFinish,
   decideGone,
+  decideReseal,
   decideRotation,
   decideSuccess,
   eventsFault,
@@ -199,6 +200,37 @@ t.test('a rotation overlaps for 24 hours or until it is finished, and no second 
   t.same(facts(decideFinish(rotated, NOW_MS)), [['webhook.rotation_finished', { webhook: 'wh_1' }]])
   t.equal(facts(decideFinish(rotated, NOW_MS + DAY_MS)), 'no_rotation')
   t.equal(facts(decideFinish(webhook, NOW_MS)), 'no_rotation')
+})
+
+t.test('the secrets that still sign are sealed again, and only where one was sealed with an older one', async t => {
+  const reseal = (sealed: string) => (sealed.startsWith('old') ? `new${sealed.slice(3)}` : null)
+  const previous = { sealedSecret: 'old 1', untilMs: NOW_MS + DAY_MS }
+  const cases: Array<[before: Partial<WebhookEntry>, after: [string, string | null] | null]> = [
+    [{ sealedSecret: 'new 2', previous: null }, null],
+    [{ sealedSecret: 'old 2', previous: null }, ['new 2', null]],
+    [{ sealedSecret: 'new 2', previous }, ['new 2', 'new 1']],
+    [{ sealedSecret: 'old 2', previous }, ['new 2', 'new 1']],
+    [{ sealedSecret: 'old 2', previous: { ...previous, sealedSecret: 'new 1' } }, ['new 2', 'new 1']],
+    [{ sealedSecret: 'new 2', previous: { ...previous, untilMs: NOW_MS } }, null]
+  ]
+  for (const [before, after] of cases) {
+    const entry = { ...webhook, ...before }
+    const decided = decideReseal(entry, reseal, NOW_MS)
+    if (after === null) t.same(decided, [])
+    else {
+      const [sealedSecret, previousSealedSecret] = after
+      const data = { webhook: 'wh_1', sealedSecret, previousSealedSecret }
+      t.same(facts(decided), [['webhook.secret_resealed', data]])
+      const directory = emptyDirectory()
+      directory.webhooks.set('wh_1', { ...entry })
+      const fact = { id: 'ev_1', type: 'webhook.secret_resealed', version: 1, time: '', account: webhook.account, data }
+      evolveDirectory(directory, { fact: fact as unknown as AnyFact, seq: 1, subject: 'x' })
+      const folded = directory.webhooks.get('wh_1')!
+      t.same([folded.sealedSecret, folded.previous?.sealedSecret ?? null], after)
+      t.equal(folded.previous?.untilMs, entry.previous?.untilMs)
+      t.same(decideReseal(folded, reseal, NOW_MS), [], 'once')
+    }
+  }
 })
 
 t.test('failure is recorded after a quarter of an hour and disables after five days; a success ends it', async t => {
