@@ -48,6 +48,10 @@ const groups: Record<string, Record<string, Entry>> = {
     dashboard: {
       does: 'print a link that signs you in to the dashboard once',
       load: async () => (await import('#src/cli/dashboard.ts')).dashboard
+    },
+    secret: {
+      does: 'rotate JETPOST_SECRET: seal what is sealed with an older one again',
+      load: async () => (await import('#src/cli/secret.ts')).secret
     }
   },
   'Mail': {

@@ -25,6 +25,8 @@ export interface App {
   mintMailboxPath(): string | null
   /** Its connection to NATS, for code that follows the log beside it. */
   bus: Bus
+  /** Ids of the secrets it seals and opens with, newest first. */
+  keyIds: readonly string[]
   /** Whether this process has folded sequence `seq` of CONTROL. */
   hasSeen(seq: number): Promise<boolean>
   /** Takes nothing new, finishes what it holds, stops everything it started. Safe to call twice. */
@@ -88,6 +90,7 @@ function appOf (context: AppContext, url: string, firstKey: string | null): App 
     },
     mintMailboxPath: () => (mailboxDoor === null ? null : MAILBOX_LINK_PATH + mailboxDoor.mintToken()),
     bus,
+    keyIds: services.vault.keyIds,
     hasSeen: seq => services.directory.reached(seq, 0),
     stop: () => (stopping ??= stack.disposeAsync())
   }

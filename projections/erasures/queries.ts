@@ -236,11 +236,16 @@ export function getErasure ({ account, id, kept }: GetOptions & { id: string }):
   }
 }
 
+interface PendingOptions extends GetOptions {
+  /** An erasure has one of them, by the secret that was the newest when it was asked for. */
+  hashes: string[]
+}
+
 /** The one that is under way for an address, or null. */
-export function pendingErasure ({ account, hash, kept }: GetOptions & { hash: string }): Query<ErasureRecord | null> {
+export function pendingErasure ({ account, hashes, kept }: PendingOptions): Query<ErasureRecord | null> {
   return {
-    sql: sql`select ${COLUMNS} from erasures where account = ${account} and hash = ${hash} and completed_at is null
-        order by requested_at, id limit 1`,
+    sql: sql`select ${COLUMNS} from erasures where account = ${account} and hash = any(${hashes}::text[])
+        and completed_at is null order by requested_at, id limit 1`,
     read: rows => first(rows, kept)
   }
 }

@@ -24,16 +24,23 @@ export async function requestErasure (
   if (address instanceof Refusal) return address
   const nowMs = factLog.clock.nowMs()
   const erasure = newId('era', nowMs)
-  const data = { erasure, hash: erasureHash(vault, asker.account, address), address: vault.seal(address, erasure) }
+  const data = { erasure, hash: erasureHashes(vault, asker.account, address)[0], address: vault.seal(address, erasure) }
   const fact = stamp(ErasureRequested, askedBy(asker), data, nowMs)
   await factLog.append([{ fact, expectedSeq: 0 }])
   return evolveErasure(null, fact)
 }
 
 /** What stands for an address once it is erased: the same for each erasure of it in an account, and nothing that who
- *  guesses the address could check without JETPOST_SECRET. Hex. */
-export function erasureHash (vault: Pick<Vault, 'derive'>, account: string, address: string): string {
-  return Buffer.from(vault.derive(`${account} ${foldAddress(address)}`, 'erasure'), 'base64url').toString('hex')
+ *  guesses the address could check without JETPOST_SECRET. Hex; by each secret, newest first: an erasure has the one
+ *  that was the newest then. */
+export function erasureHashes (
+  vault: Pick<Vault, 'derive'>,
+  account: string,
+  address: string
+): [newest: string, ...older: string[]] {
+  const hex = (text: string) => Buffer.from(text, 'base64url').toString('hex')
+  const [newest, ...older] = vault.derive(`${account} ${foldAddress(address)}`, 'erasure')
+  return [hex(newest), ...older.map(hex)]
 }
 
 /** Somebody else has finished it. */

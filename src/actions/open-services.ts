@@ -1,4 +1,5 @@
 import type { Clock } from '#src/base/clock.ts'
+import type { Ring } from '#src/base/config-values.ts'
 import type { Config } from '#src/base/config.ts'
 import { createVault } from '#src/base/secret.ts'
 import { createTokens } from '#src/content/token.ts'
@@ -30,8 +31,8 @@ export interface ServiceOptions {
   bus: Bus
   clock: Clock
   directory: LiveDirectory
-  /** JETPOST_SECRET. */
-  secret: string
+  /** JETPOST_SECRET, newest first. */
+  secrets: Ring
   config: ServiceConfig
   /** By default what JETPOST_WEBHOOK_ALLOW_PRIVATE says; tests bring their own. */
   mayCallPrivate?: MayCallPrivate
@@ -39,10 +40,11 @@ export interface ServiceOptions {
 
 /** Opens a set of services; nothing of it needs to be closed. */
 export async function openServices (
-  { bus, clock, directory, secret, config, mayCallPrivate = privateTargets(config.webhookAllowPrivate) }: ServiceOptions
+  { bus, clock, directory, secrets, config, mayCallPrivate = privateTargets(config.webhookAllowPrivate) }:
+    ServiceOptions
 ): Promise<Services> {
-  const vault = createVault(secret)
-  const tokens = createTokens(secret)
+  const vault = createVault(...secrets)
+  const tokens = createTokens(...secrets)
   return {
     factLog: createFactLog(bus, clock),
     directory,

@@ -170,7 +170,7 @@ export async function visitorOf (services: SessionServices, ticket: string): Pro
 }
 
 /** The ticket that follows one with `staleSecret`, from which alone it is made: who asks again, since the answer never
- *  came, is told the same, and the log once. null = JETPOST_SECRET was another when it was told. Throws what
+ *  came, is told the same, and the log once. null = what JETPOST_SECRET was when it was told is no more. Throws what
  *  `isUnanswered` knows, or LogUnavailable. */
 export async function renewTicket (
   services: SessionServices & Pick<Services, 'vault'>,
@@ -179,15 +179,14 @@ export async function renewTicket (
   staleSecret: string
 ): Promise<string | null> {
   const { id, hash } = session
-  const secret = services.vault.derive(`${id} ${staleSecret}`, 'session')
-  const next = sha256Hex(secret)
-  if (hash === sha256Hex(staleSecret)) {
-    await deadline(
-      rotateSession(services, correlation, session, next),
-      RENEWAL_MS,
-      'JetStream does not store the new secret'
-    )
-  } else if (hash !== next) return null
+  const secrets = services.vault.derive(`${id} ${staleSecret}`, 'session')
+  if (hash !== sha256Hex(staleSecret)) {
+    const told = secrets.find(secret => sha256Hex(secret) === hash)
+    return told === undefined ? null : `${id}.${told}`
+  }
+  const [secret] = secrets
+  const rotation = rotateSession(services, correlation, session, sha256Hex(secret))
+  await deadline(rotation, RENEWAL_MS, 'JetStream does not store the new secret')
   return `${id}.${secret}`
 }
 

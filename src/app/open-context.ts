@@ -2,12 +2,14 @@ import { hostname } from 'node:os'
 import { domainsInUse } from '#streams/domain/decide.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
 import { openServices } from '#src/actions/open-services.ts'
+import { lostSecrets } from '#src/actions/reseal.ts'
+import type { Services } from '#src/actions/services.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
 import { mailWarnings } from '#src/base/mail-links.ts'
 import { Complaint } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
-import { secretOf } from '#src/base/secret.ts'
+import { secretsOf } from '#src/base/secret.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters } from '#src/nats/counters.ts'
@@ -26,7 +28,7 @@ export async function openContext (
 ): Promise<AppContext> {
   const { log, clock = systemClock, mayCallPrivate, timings = {} } = options
   const { natsUrl, databaseUrl } = options.servers ?? await openServers(config, options, stack)
-  const secret = config.secret ?? await secretOf(config.dataDir)
+  const secrets = config.secret ?? await secretsOf(config.dataDir)
   const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
   stack.defer(() => bus.close())
   const topology = {
@@ -40,14 +42,18 @@ export async function openContext (
   const pool = createPool(databaseUrl, log)
   stack.defer(() => pool.end())
   const directory = await openDirectory(bus, log, stack)
+  const services = await openServices({ bus, clock, directory, secrets, config, mayCallPrivate })
   // The first of two processes has said it.
-  if (options.servers === undefined) warnOfMail(config, directory, log)
+  if (options.servers === undefined) {
+    warnOfMail(config, directory, log)
+    warnOfSecrets(services, log)
+  }
   const context: AppContext = {
-    config,
+    config: { ...config, secret: secrets },
     log,
     bus,
     pool,
-    services: await openServices({ bus, clock, directory, secret, config, mayCallPrivate }),
+    services,
     topology,
     servers: { natsUrl, natsCreds: config.natsCreds, databaseUrl },
     timings,
@@ -76,6 +82,16 @@ export async function openContext (
 function warnOfMail (config: Config, { now }: LiveDirectory, log: Log): void {
   if (!config.roles.has('sender')) return
   for (const { what, why } of mailWarnings(config, domainsInUse(now.domains.values()))) log.warn(`${what}. ${why}`)
+}
+
+/** Their callbacks and their mail fail, and the rest works: the operator may have to live with it. */
+function warnOfSecrets (services: Services, log: Log): void {
+  const lost = lostSecrets(services)
+  if (lost.length === 0) return
+  log.error(
+    { count: lost.length, of: lost.slice(0, 10) },
+    'JETPOST_SECRET does not open the secrets of these webhooks and domains: put the one that sealed them behind it'
+  )
 }
 
 /** The URLs of the settings, and an embedded server for each that they leave out. */

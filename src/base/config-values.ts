@@ -162,7 +162,7 @@ const SECRET_CHARS_MIN = 32
 const HOW_TO_MAKE = 'make one with: openssl rand -hex 32'
 
 /** A secret of the operator's own. Nothing tells a random text from another: only what everybody knows is refused. */
-export function ownSecret (value: string): string {
+function ownSecret (value: string): string {
   if (value.length < SECRET_CHARS_MIN) {
     throw new Error(`must have at least ${SECRET_CHARS_MIN} characters (${HOW_TO_MAKE})`)
   }
@@ -170,6 +170,31 @@ export function ownSecret (value: string): string {
     throw new Error(`must be your own, not one that is published with Jetpost (${HOW_TO_MAKE})`)
   }
   return value
+}
+
+/** The secrets of an installation, newest first: the first seals and signs, all of them open and verify. */
+export type Ring = readonly [newest: string, ...older: string[]]
+
+/** A token is compared with one after the other. */
+export const RING_MAX = 5
+
+/** `secrets` = newest first. Throws an Error that says what must be. */
+export function ringOf (secrets: readonly string[]): Ring {
+  const [newest, ...older] = secrets.map(ownSecret)
+  if (newest === undefined) throw new Error(`must have at least ${SECRET_CHARS_MIN} characters (${HOW_TO_MAKE})`)
+  if (older.length >= RING_MAX) throw new Error(`must have at most ${RING_MAX} secrets`)
+  if (new Set(secrets).size < secrets.length) throw new Error('must not have the same secret twice')
+  return [newest, ...older]
+}
+
+/** One secret, taken as it is, or several with commas between them. */
+export function ring (value: string): Ring {
+  if (!value.includes(',')) return ringOf([value])
+  try {
+    return ringOf(list(value))
+  } catch (error) {
+    throw new Error(`is a list, for it has a comma: it, or each secret in it, ${(error as Error).message}`)
+  }
 }
 
 /** `90d`, `12h`, `30m` in ms. */

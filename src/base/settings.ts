@@ -12,8 +12,9 @@ import {
   oneOf,
   postUrl,
   proxies,
-  ownSecret,
   resolver,
+  ring,
+  type Ring,
   signingSecret,
   smtpUrl,
   text,
@@ -38,7 +39,7 @@ export interface Config {
   trackingUrl: string
   dataDir: string
   /** null = made in the data folder; cannot be null with `natsUrl`. */
-  secret: string | null
+  secret: Ring | null
   natsUrl: string | null
   natsCreds: string | null
   natsReplicas: number
@@ -162,12 +163,14 @@ export const settings: Settings = {
     env: 'JETPOST_SECRET',
     means: 'encrypts recoverable secrets and signs tokens; required with NATS_URL',
     details: 'At least 32 random characters: `openssl rand -hex 32` makes them. One that is published with Jetpost ' +
-      'is refused. With another secret, webhook secrets and DKIM keys cannot be opened, and the links ' +
-      'and return paths in mail already sent no longer work.',
+      'is refused. Up to 5 secrets, separated by commas, make a ring: the first one encrypts and signs, all of them ' +
+      'decrypt and verify. [How to change it](operating.md#change-the-secret). Without the secret they were made ' +
+      'with, webhook secrets and DKIM keys cannot be opened, and the links and return paths in mail already sent no ' +
+      'longer work.',
     unset: 'generated, in the data folder',
     fallback: null,
     secret: 'whole',
-    parse: ownSecret
+    parse: ring
   },
   natsUrl: {
     env: 'NATS_URL',

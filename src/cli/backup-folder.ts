@@ -6,6 +6,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { BACKED_UP, type BackedUp } from '#streams/backup.ts'
 import { timestamp } from '#src/base/clock.ts'
+import type { Ring } from '#src/base/config-values.ts'
 import { Complaint, errorCode } from '#src/base/errors.ts'
 import { createVault, sha256Hex } from '#src/base/secret.ts'
 import { privateFolder, syncFolder, writePrivateFile } from '#src/embedded/private-file.ts'
@@ -108,9 +109,9 @@ async function writeArchive (path: string, copy: (keep: (bytes: Uint8Array) => P
 }
 
 /** Marks the backup as complete. */
-export function writeManifest (folder: string, content: Omit<BackupContent, 'format'>, secret: string): Manifest {
+export function writeManifest (folder: string, content: Omit<BackupContent, 'format'>, secrets: Ring): Manifest {
   const all: BackupContent = { format: 1, ...content }
-  const manifest = { ...all, seal: createVault(secret).seal(digestOf(all), 'backup') }
+  const manifest = { ...all, seal: createVault(...secrets).seal(digestOf(all), 'backup') }
   writePrivateFile(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`)
   return manifest
 }
@@ -143,9 +144,9 @@ function parse (path: string): unknown {
 }
 
 /** What the seal says: unchanged, changed since, or sealed with another secret (or itself changed). */
-export function examineSeal ({ seal, ...content }: Manifest, secret: string): 'whole' | 'changed' | 'another secret' {
+export function examineSeal ({ seal, ...content }: Manifest, secrets: Ring): 'whole' | 'changed' | 'another secret' {
   try {
-    return createVault(secret).open(seal, 'backup') === digestOf(content) ? 'whole' : 'changed'
+    return createVault(...secrets).open(seal, 'backup') === digestOf(content) ? 'whole' : 'changed'
   } catch {
     return 'another secret'
   }

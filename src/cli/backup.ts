@@ -2,6 +2,7 @@ import { BACKED_UP, type BackedUp } from '#streams/backup.ts'
 import { recordBackup } from '#src/actions/backup.ts'
 import { createFactLog } from '#src/actions/fact-log.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
+import type { Ring } from '#src/base/config-values.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
@@ -20,7 +21,7 @@ import {
 import { misused, readArgs, type CliCommand } from './command.ts'
 import { openGauge, sizeText, type Gauge } from './gauge.ts'
 import { openBus } from './open-services.ts'
-import { commandSecret, readSettings } from './settings.ts'
+import { commandSecrets, readSettings } from './settings.ts'
 import { stopped } from './since.ts'
 
 export const backup: CliCommand = {
@@ -28,7 +29,8 @@ export const backup: CliCommand = {
   details: `  Uses NATS's own stream backup, one stream after the other, effects before causes: nothing in a backup
   points at what is missing. Until manifest.json is written, a folder is no backup. It holds mail and
   addresses: protect it as you protect those. JETPOST_SECRET (or the file \`secret\` of the data folder) is
-  not in it and never changes: store it once, where passwords are kept. jetpost restore brings it back.`,
+  not in it: store it where passwords are kept, and an old one for as long as a backup was made with it. jetpost
+  restore brings the backup back.`,
   async run (args) {
     const { positionals: [folder, ...more], values } = readArgs(args, {})
     if (folder === undefined || more.length > 0) throw misused(backup)
@@ -37,9 +39,9 @@ export const backup: CliCommand = {
     const gauge = openGauge()
     const bus = await openBus(config, createLog('error'))
     try {
-      const secret = await commandSecret(settings)
+      const secrets = await commandSecrets(settings)
       openNewFolder(folder)
-      const manifest = await copyAll({ bus, folder, gauge, signal: stopped() }, secret)
+      const manifest = await copyAll({ bus, folder, gauge, signal: stopped() }, secrets)
       await recordIt(bus, manifest, gauge)
       gauge.say(
         `${folder} is complete: ${
@@ -71,7 +73,7 @@ interface Copying {
 }
 
 /** A backup that fails leaves nothing behind. */
-async function copyAll (copying: Copying, secret: string): Promise<Manifest> {
+async function copyAll (copying: Copying, secrets: Ring): Promise<Manifest> {
   const startedAt = timestamp(Date.now())
   try {
     const streams: StreamCopy[] = []
@@ -82,7 +84,7 @@ async function copyAll (copying: Copying, secret: string): Promise<Manifest> {
       startedAt,
       finishedAt: timestamp(Date.now()),
       streams
-    }, secret)
+    }, secrets)
   } catch (error) {
     clearFolder(copying.folder)
     throw error

@@ -1,5 +1,5 @@
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
-import { erasureHash, loadErasures, requestErasure } from '#src/actions/erasure.ts'
+import { erasureHashes, loadErasures, requestErasure } from '#src/actions/erasure.ts'
 import { parseAddress } from '#streams/address.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'
 import { misused, readArgs, type CliCommand } from './command.ts'
@@ -20,9 +20,9 @@ export const erase: CliCommand = {
     if (address === undefined || more.length > 0) throw misused(erase)
     const erasure = await withServices(async (services, by) => {
       const account = knownAccount(services, values.account)
-      const hash = erasureHash(services.vault, account, parseAddress(address) ?? '')
+      const hashes = erasureHashes(services.vault, account, parseAddress(address) ?? '')
       const pending = (await loadErasures(services.factLog, account)).find(one =>
-        one.completedAt === null && one.hash === hash
+        one.completedAt === null && hashes.includes(one.hash)
       )
       return pending ?? granted(await requestErasure(services, { account, ...by }, address))
     })

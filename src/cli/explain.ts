@@ -49,7 +49,7 @@ async function messageOf (body: unknown): Promise<Buffer> {
   }
   const request = requestedOf(draft, filled, asked)
   const outfit = {
-    tokens: createTokens(config.secret ?? newSecret('')),
+    tokens: createTokens(...config.secret ?? [newSecret('')]),
     trackingUrl: config.trackingUrl,
     returnPathHost: config.bounceDomain,
     signers: []

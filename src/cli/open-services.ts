@@ -14,20 +14,20 @@ import { Conflict } from '#src/nats/errors.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { getFact } from '#src/nats/get.ts'
 import { usageError } from './command.ts'
-import { commandSecret, nothingRuns, readSettings } from './settings.ts'
+import { commandSecrets, nothingRuns, readSettings } from './settings.ts'
 
 /** With services of the shell's own, beside the running service: the same actions, the same facts. */
 export async function withServices<T> (use: (services: Services, by: Commander) => Promise<T>): Promise<T> {
   const settings = await readSettings('NATS_URL')
   const { config } = settings
-  const secret = await commandSecret(settings)
+  const secrets = await commandSecrets(settings)
   const log = createLog('error')
   const bus = await openBus(config, log)
   const directory = followDirectory(bus, log)
   try {
     if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not send the directory within 30 s.')
     return await use(
-      await openServices({ bus, clock: systemClock, directory, secret, config }),
+      await openServices({ bus, clock: systemClock, directory, secrets, config }),
       { correlation: newId('cli', Date.now()), actor: operatorActor() }
     )
   } catch (error) {

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { BACKED_UP } from '#streams/backup.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { nextStep } from '#streams/email/decide.ts'
@@ -15,7 +14,7 @@ import { systemClock, timestamp } from '#src/base/clock.ts'
 import { readConfig, type Config } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog, type Log } from '#src/base/log.ts'
-import { secretOf } from '#src/base/secret.ts'
+import { secretsFile, secretsOf } from '#src/base/secret.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createLookup, type Lookup } from '#src/nats/lookup.ts'
@@ -157,18 +156,18 @@ interface RestoreResult {
 
 /** Throws a Complaint unless the backup was sealed with the present secret. A missing one is not created here. */
 async function checkSeal (manifest: Manifest, { secret, dataDir }: Config): Promise<void> {
-  if (secret === null && !existsSync(join(dataDir, 'secret'))) {
+  if (secret === null && !existsSync(secretsFile(dataDir))) {
     throw new Complaint(
       `There is no secret in ${dataDir}: copy the file \`secret\` of the lost data folder there, or set ` +
         'JETPOST_SECRET (or give --other-secret).'
     )
   }
-  const verdict = examineSeal(manifest, secret ?? await secretOf(dataDir))
+  const verdict = examineSeal(manifest, secret ?? await secretsOf(dataDir))
   if (verdict === 'changed') throw new Complaint('manifest.json was changed since the backup was made.')
   if (verdict === 'another secret') {
     throw new Complaint(
-      'JETPOST_SECRET is not the one this backup was made with, or its manifest was changed: its sealed secrets ' +
-        'could not be opened (--other-secret restores it nevertheless).'
+      'JETPOST_SECRET does not hold the one this backup was made with, or its manifest was changed: its sealed ' +
+        'secrets could not be opened (--other-secret restores it nevertheless).'
     )
   }
 }

@@ -1,7 +1,8 @@
 import { resolve } from 'node:path'
+import type { Ring } from '#src/base/config-values.ts'
 import { readConfig, withoutSecrets, type Config } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { secretOf } from '#src/base/secret.ts'
+import { keyIdOf, secretsOf } from '#src/base/secret.ts'
 import { readRunning, type RunningService } from '#src/embedded/running.ts'
 
 /** What a command works with: the settings of the running service, and above them those of its own environment. */
@@ -64,13 +65,22 @@ export function nothingRuns ({ dataDir }: Pick<Config, 'dataDir'>): string {
   return `No Jetpost runs on the data folder ${dataDir}: start it there, set JETPOST_DATA_DIR to its folder`
 }
 
-/** The installation's secret. Throws a Complaint where the service has one that is only in its own environment: with
- *  another, what is sealed or signed here would be worthless there. */
-export async function commandSecret (settings: CommandSettings): Promise<string> {
-  const { config } = settings
-  if (config.secret !== null) return config.secret
-  refuseMissing(settings, 'JETPOST_SECRET')
-  return await secretOf(config.dataDir)
+/** The installation's secrets, of those the service has, in its order: what is sealed or signed here with another
+ *  would be worthless there. Throws a Complaint where the service has its first one in its own environment alone. */
+export async function commandSecrets (settings: CommandSettings): Promise<Ring> {
+  const { config: { secret, dataDir }, service } = settings
+  if (secret === null) refuseMissing(settings, 'JETPOST_SECRET')
+  const ring = secret ?? await secretsOf(dataDir)
+  if (service?.keyIds === undefined) return ring
+  const [newest, ...older] = service.keyIds.map(id => ring.find(one => keyIdOf(one) === id))
+  if (newest === undefined) {
+    throw new Complaint(
+      `The running service (process ${service.pid}) seals with a secret that is not ${
+        secret === null ? 'in its data folder' : 'in this JETPOST_SECRET: set the same one here'
+      }.`
+    )
+  }
+  return [newest, ...older.filter(one => one !== undefined)]
 }
 
 function refuseMissing ({ missing, service }: Pick<CommandSettings, 'missing' | 'service'>, name: string): void {

@@ -288,12 +288,12 @@ export const start: CliCommand = {
 }
 
 /** For the commands of this machine: without it they need the settings in their own environment. */
-async function leaveNote ({ url }: App, { dataDir, roles }: Config, log: Log): Promise<void> {
+async function leaveNote ({ url, keyIds }: App, { dataDir, roles }: Config, log: Log): Promise<void> {
   if (!roles.has('api')) return
   try {
     // No address of its own, and not every system takes it for the loopback.
     const local = url.replace('//[::]', '//[::1]')
-    await writeRunning(dataDir, { url: local, startedAt: timestamp(Date.now()), ...settingsToLeave() })
+    await writeRunning(dataDir, { url: local, startedAt: timestamp(Date.now()), keyIds, ...settingsToLeave() })
   } catch (err) {
     log.warn({ err }, 'commands cannot find this service: the data folder cannot be written')
   }

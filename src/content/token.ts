@@ -1,4 +1,5 @@
 import { hash, hkdfSync, timingSafeEqual } from 'node:crypto'
+import type { Ring } from '#src/base/config-values.ts'
 
 /** Which recipient of which email: its id, the place among its recipients, and where the request lies in REQUESTS. */
 export interface Pointer {
@@ -12,7 +13,7 @@ export interface Pointer {
 export type TokenUse = 'return' | 'unsubscribe' | 'open'
 
 /** Makes and reads what stands in the mail we send for whatever comes back: which recipient it was, and that we wrote
- *  it. Only the holder of the secret can make one. */
+ *  it. Only the holder of the secret can make one: the newest of the ring's does, and those of all are read. */
 export interface Tokens {
   /** 54 characters, lower-case letters and digits: with a prefix it is a local part (64 octets, RFC 5321 4.5.3.1.1). */
   mint(use: TokenUse, pointer: Pointer): string
@@ -22,7 +23,12 @@ export interface Tokens {
    *  for as long as the mail is kept, and nowhere else. Its case counts. */
   clicks(pointer: Pointer): (url: string) => string
   readClick(text: string): { pointer: Pointer, url: string } | null
+  /** A key of 256 bits for `purpose` from each secret of the ring, newest first. */
+  keysFor(purpose: string): Buffer[]
 }
+
+/** No email has this id: nobody is given a token of it. */
+const NOBODY = { email: `em_${'0'.repeat(26)}`, n: 0, request: 0 }
 
 /** A longer link would be too long for some once it is wrapped. */
 export const CLICK_URL_MAX = 4096
@@ -40,37 +46,51 @@ const REQUEST_MAX = 2 ** 48 - 1
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 const VALUES = new Map([...ALPHABET].map((char, i) => [char, i]))
 
-/** `secret` = JETPOST_SECRET. */
-export function createTokens (secret: string): Tokens {
+/** What one secret vouches for. */
+function signerOf (secret: string) {
   const mac = createMac(Buffer.from(hkdfSync('sha256', secret, 'jetpost', 'token', 32)))
-  const macOf = (use: TokenUse, pointer: string) => base32(mac(`${use} ${pointer}`).subarray(0, MAC_BYTES))
-  const clickMacOf = (pointer: string, url: string) =>
-    mac(`click ${pointer} ${url}`).toString('base64url').slice(0, CLICK_MAC_LENGTH)
+  return {
+    macOf: (use: TokenUse, pointer: string) => base32(mac(`${use} ${pointer}`).subarray(0, MAC_BYTES)),
+    clickMacOf: (pointer: string, url: string) =>
+      mac(`click ${pointer} ${url}`).toString('base64url').slice(0, CLICK_MAC_LENGTH)
+  }
+}
+
+/** JETPOST_SECRET, newest first. */
+export function createTokens (...[newest, ...older]: Ring): Tokens {
+  const signer = signerOf(newest)
+  const signers = [signer, ...older.map(signerOf)]
+  const clickOf = ({ clickMacOf }: typeof signer, text: string, url: string) =>
+    text + clickMacOf(text, url) + Buffer.from(url).toString('base64url')
 
   return {
     mint (use, pointer) {
       const text = textOf(pointer)
-      return text + macOf(use, text)
+      return text + signer.macOf(use, text)
     },
     read (use, given) {
       const token = given.toLowerCase()
       const text = token.slice(0, POINTER_LENGTH)
-      return token.length === LENGTH && isEqual(token.slice(POINTER_LENGTH), macOf(use, text)) ? pointerIn(text) : null
+      const mac = token.slice(POINTER_LENGTH)
+      return token.length === LENGTH && signers.some(({ macOf }) => isEqual(mac, macOf(use, text)))
+        ? pointerIn(text)
+        : null
     },
     clicks (pointer) {
       const text = textOf(pointer)
-      return url => text + clickMacOf(text, url) + Buffer.from(url).toString('base64url')
+      return url => clickOf(signer, text, url)
     },
     readClick (given) {
       const text = given.slice(0, POINTER_LENGTH)
+      const mac = given.slice(POINTER_LENGTH, POINTER_LENGTH + CLICK_MAC_LENGTH)
       const url = Buffer.from(given.slice(POINTER_LENGTH + CLICK_MAC_LENGTH), 'base64url').toString()
-      if (
-        url.length > CLICK_URL_MAX ||
-        !isEqual(given.slice(POINTER_LENGTH, POINTER_LENGTH + CLICK_MAC_LENGTH), clickMacOf(text, url))
-      ) return null
+      if (url.length > CLICK_URL_MAX || !signers.some(({ clickMacOf }) => isEqual(mac, clickMacOf(text, url)))) {
+        return null
+      }
       const pointer = pointerIn(text)
       return pointer === null ? null : { pointer, url }
-    }
+    },
+    keysFor: purpose => signers.map(one => hash('sha256', clickOf(one, textOf(NOBODY), purpose), 'buffer'))
   }
 }
 

@@ -41,6 +41,8 @@ export interface RunningService {
   settings: Record<string, string>
   /** Names of the others that are set there. */
   withheld: string[]
+  /** Which secrets it has, newest first; a note of an older version does not say. */
+  keyIds?: readonly string[]
 }
 
 const fileIn = (dataDir: string): string => join(dataDir, 'service.json')

@@ -37,6 +37,11 @@ t.test('a cursor is the same on every node, and tells an account nothing about h
     ]
     for (const text of spelt) t.equal(own.parseCursor(text), null, `${text} is another spelling at best`)
   }
+  const ring = cursorsOf(createTokens('b'.repeat(32), 'a'.repeat(32)), 'acc_first')
+  t.equal(ring.parseCursor('5XjS1jAnwZv1ARjdb0n1sA'), 1042, 'of the older secret, from before there were rings')
+  t.equal(ring.cursorOf(1042), cursorsOf(createTokens('b'.repeat(32)), 'acc_first').cursorOf(1042))
+  t.equal(ring.parseCursor(ring.cursorOf(1042)), 1042)
+  t.equal(cursorsOf(createTokens('b'.repeat(32)), 'acc_first').parseCursor('5XjS1jAnwZv1ARjdb0n1sA'), null)
   const bytes = places.map(seq => Buffer.from(own.cursorOf(seq), 'base64url'))
   for (const [i, a] of bytes.entries()) {
     for (const b of bytes.slice(0, i)) {

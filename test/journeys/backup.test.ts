@@ -70,7 +70,7 @@ t.test('backed up under load, all lost, restored: what the backup had is back, w
 
   t.match(await refusal(tree, 'restore', folder), /There is no secret in .*: copy the file `secret`/)
   writeFileSync(join(tree.dataDir, 'secret'), 'another secret of at least 32 characters\n', { mode: 0o600 })
-  t.match(await refusal(tree, 'restore', folder), /JETPOST_SECRET is not the one/)
+  t.match(await refusal(tree, 'restore', folder), /JETPOST_SECRET does not hold the one/)
   writeFileSync(join(tree.dataDir, 'secret'), secret, { mode: 0o600 })
   const restored = JSON.parse(await tree.cli('restore', folder, '--json'))
   t.strictSame(
@@ -144,7 +144,7 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
   ]
   for (const [refused, sentence] of all) t.match(await refused, sentence)
   const other = { ...target, JETPOST_SECRET: `${SECRET}!` }
-  t.match(await jetpost(['restore', folder], other), { code: 1, err: 'JETPOST_SECRET is not the one' })
+  t.match(await jetpost(['restore', folder], other), { code: 1, err: 'JETPOST_SECRET does not hold the one' })
   t.match(await jetpost(['restore', folder, '--check', '--other-secret'], other), { code: 0, err: 'is complete, made' })
   t.match(await jetpost(['backup', folder], env), {
     code: 1,

@@ -103,7 +103,7 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
       bus,
       clock,
       directory,
-      secret: SECRET,
+      secrets: [SECRET],
       config
     })
     const checks = startDomainChecks({ services, log, everyMs: 20 })

@@ -89,6 +89,48 @@ t.test('commands find the service on the data folder, its URL and its settings',
   t.match(await jetpost(['dashboard']), { code: 1, err: /No Jetpost runs on the data folder/ })
 })
 
+t.test('jetpost secret rotate puts a new secret first; the service seals with it after a restart', async t => {
+  const own = mkdtempSync(join(tmpdir(), 'jetpost-ring-'))
+  t.teardown(() => rmSync(own, { recursive: true, force: true }))
+  const rotate = (...more: string[]) => jetpostHere(['secret', 'rotate', ...more], { JETPOST_DATA_DIR: own })
+  t.match(await rotate(), { code: 1, err: /No Jetpost runs on the data folder/ })
+  const tree = await startTree({ dataDir: own })
+  t.teardown(() => tree.dispose())
+  const lines = () => readFileSync(join(own, 'secret'), 'utf8').trim().split('\n')
+  const [first] = lines()
+  t.notMatch(readFileSync(join(own, 'service.json'), 'utf8'), first!, 'the note tells no secret')
+  await tree.cli('domains', 'add', 'before.example')
+
+  t.match(await rotate(), { code: 0, out: /A new secret stands first in .*secret: keep a copy .* Restart the service/ })
+  const ring = lines()
+  t.strictSame(ring.slice(1), [first])
+  t.equal(statSync(join(own, 'secret')).mode & 0o777, 0o600)
+  t.match(await rotate(), {
+    code: 1,
+    err: /does not seal with the first secret of .*secret: restart it with that, then/
+  })
+  t.match(await rotate('--new'), { code: 1, err: /restart it with that/ })
+  await tree.cli('domains', 'add', 'between.example')
+  t.strictSame(lines(), ring)
+
+  await tree.stop()
+  await tree.start()
+  t.match(JSON.parse((await rotate('--json')).out), { added: false, domains: 2, lost: [] }, 'also what came between')
+  t.match(JSON.parse((await rotate('--json')).out), { added: false, domains: 0, lost: [] })
+  t.strictSame(lines(), ring)
+  t.match(await jetpostHere(['keys'], { JETPOST_DATA_DIR: own, JETPOST_SECRET: 'x'.repeat(32) }), {
+    code: 1,
+    err: /seals with a secret that is not in this JETPOST_SECRET: set the same one here\./
+  })
+
+  t.match(JSON.parse((await rotate('--new', '--json')).out), { added: true })
+  t.strictSame(lines().slice(1), ring)
+  await tree.stop()
+  writeFileSync(join(own, 'secret'), `${'z'.repeat(32)}\n`)
+  await tree.start()
+  t.match(tree.log(), /JETPOST_SECRET does not open the secrets of these webhooks and domains/)
+})
+
 t.test('a process that has the pid of the former service is not taken for it', async t => {
   const service = { pid: process.pid, startedAt: '', url: 'http://127.0.0.1:9', settings: {}, withheld: [] }
   const found = async (processStart: string | null) => {

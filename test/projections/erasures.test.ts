@@ -280,8 +280,8 @@ t.test('erasures, how far they are, and their receipts', async t => {
   })
   t.equal(await ask(pool, getErasure({ ...options, account: 'acc_other', id: 'era_a' })), null)
   t.match(await ask(pool, getErasure({ ...options, id: 'era_b' })), { id: 'era_b', address_hash: HASH })
-  t.match(await ask(pool, pendingErasure({ ...options, hash: HASH })), { id: 'era_b' })
-  t.equal(await ask(pool, pendingErasure({ ...options, hash: 'cd'.repeat(32) })), null)
+  t.match(await ask(pool, pendingErasure({ ...options, hashes: ['ef'.repeat(32), HASH] })), { id: 'era_b' })
+  t.equal(await ask(pool, pendingErasure({ ...options, hashes: ['cd'.repeat(32)] })), null)
   t.same(await ask(pool, pendingErasures(10)), [{ account: ACCOUNT, id: 'era_b', requestedAt: new Date(timeAt(20)) }, {
     account: ACCOUNT,
     id: 'era_c',

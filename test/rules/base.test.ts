@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
+import type { Ring } from '#src/base/config-values.ts'
 import { describeConfig, hasDashboard, readConfig } from '#src/base/config.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
-import { createVault, newSecret } from '#src/base/secret.ts'
+import { createVault, newSecret, secretsOf } from '#src/base/secret.ts'
 import { coalesce } from '#src/servers/dashboard/live.ts'
 
 t.test('the environment is understood whole, or every fault is named in one complaint', async t => {
@@ -62,8 +63,40 @@ t.test('a secret that everybody knows, or that is too short, is refused with the
   }
   for (let i = 0; i < 100; i++) {
     for (const secret of [newSecret(''), randomBytes(32).toString('hex')]) {
-      t.equal(readConfig({ JETPOST_SECRET: secret }).secret, secret)
+      t.strictSame(readConfig({ JETPOST_SECRET: secret }).secret, [secret])
     }
+  }
+})
+
+const NOT_OURS = { message: 'sealed with a secret that JETPOST_SECRET does not hold, or changed since' }
+const five = ['a', 'b', 'c', 'd', 'e'].map(letter => letter.repeat(32))
+
+t.test('several secrets with commas between them are a ring, each as good as one alone', async t => {
+  const [a, b] = five as [string, string]
+  t.strictSame(readConfig({ JETPOST_SECRET: `${a},${b}` }).secret, [a, b])
+  t.strictSame(readConfig({ JETPOST_SECRET: ` ${a} ,\n${b}, ` }).secret, [a, b])
+  t.strictSame(readConfig({ JETPOST_SECRET: five.join() }).secret, five)
+  t.strictSame(readConfig({ JETPOST_SECRET: ` ${a} ` }).secret, [` ${a} `], 'one is taken as it is')
+  const refused: Array<[secret: string, why: RegExp]> = [
+    [`${a},short`, /each secret in it, must have at least 32 characters/],
+    [`${a},laptop-only-laptop-only-laptop-only`, /each secret in it, must be your own/],
+    [`${a},${b},${a}`, /must not have the same secret twice/],
+    [`${five.join()},${'f'.repeat(32)}`, /must have at most 5 secrets/],
+    [',', /must have at least 32 characters/]
+  ]
+  for (const [secret, why] of refused) t.throws(() => readConfig({ JETPOST_SECRET: secret }), { message: why }, secret)
+})
+
+t.test('the secrets of a data folder are a line each, and the first is made there', async t => {
+  const folder = join(t.testdir(), 'data')
+  const [made] = await secretsOf(folder)
+  t.strictSame(await secretsOf(folder), [made])
+  t.equal(statSync(join(folder, 'secret')).mode & 0o777, 0o600)
+  writeFileSync(join(folder, 'secret'), `${five[0]}\n\n${made} \n`)
+  t.strictSame(await secretsOf(folder), [five[0], made])
+  for (const text of ['', '\n', `${made}\nshort\n`, `${made}\n${made}\n`]) {
+    writeFileSync(join(folder, 'secret'), text)
+    await t.rejects(secretsOf(folder), /secret holds a secret a line: it, or each of them, must /, JSON.stringify(text))
   }
 })
 
@@ -99,7 +132,7 @@ t.test('a command of the documents makes the passwords, for their owner, and ove
   t.match(made, /^JETPOST_SECRET=x[0-9a-f]{64}\nNATS_PASSWORD=x[0-9a-f]{64}\nPOSTGRES_PASSWORD=x[0-9a-f]{64}\n$/)
   t.equal(statSync(join(cwd, '.env')).mode & 0o777, 0o600)
   const [, secret] = /JETPOST_SECRET=(.*)/.exec(made)!
-  t.equal(readConfig({ JETPOST_SECRET: secret }).secret, secret)
+  t.strictSame(readConfig({ JETPOST_SECRET: secret }).secret, [secret])
   t.not(run(), 0)
   t.equal(readFileSync(join(cwd, '.env'), 'utf8'), made)
 })
@@ -175,16 +208,46 @@ t.test('what is sealed opens with the same secret and context only', async t => 
 
 t.test('a seal with a shorter tag is none', async t => {
   const vault = createVault('a'.repeat(32))
-  const [version, nonce, tag] = vault.seal('', 'wh_1').split('.')
+  const [version, id, nonce, tag] = vault.seal('', 'wh_1').split('.')
   const short = (bytes: number) => Buffer.from(tag!, 'base64url').subarray(0, bytes).toString('base64url')
-  t.equal(vault.open(`${version}.${nonce}.${short(16)}`, 'wh_1'), '')
+  t.equal(vault.open(`${version}.${id}.${nonce}.${short(16)}`, 'wh_1'), '')
   for (const bytes of [0, 4, 8, 12, 15]) {
-    t.throws(() => vault.open(`${version}.${nonce}.${short(bytes)}`, 'wh_1'), `${bytes} bytes`)
+    t.throws(() => vault.open(`${version}.${id}.${nonce}.${short(bytes)}`, 'wh_1'), NOT_OURS, `${bytes} bytes`)
   }
 })
 
+t.test('a ring seals with its first secret and opens with any; an old seal is made anew once', async t => {
+  const [a, b, c] = five as [string, string, string]
+  const old = createVault(a).seal('whsec_x', 'wh_1')
+  const ring = createVault(b, a)
+  t.equal(ring.open(old, 'wh_1'), 'whsec_x')
+  t.throws(() => createVault(b).open(old, 'wh_1'), NOT_OURS)
+  t.throws(() => createVault(a).open(ring.seal('x', 'wh_1'), 'wh_1'), NOT_OURS, 'the first seals')
+  const anew = ring.reseal(old, 'wh_1')!
+  t.equal(createVault(b).open(anew, 'wh_1'), 'whsec_x')
+  t.throws(() => createVault(b).open(anew, 'wh_2'), NOT_OURS, 'for the same context')
+  t.equal(ring.reseal(anew, 'wh_1'), null)
+  t.throws(() => createVault(c, b).reseal(old, 'wh_1'), NOT_OURS)
+  for (const text of ['', 'v2', 'v3.x.y.z', 'v1.x', anew.replace('v2', 'v1'), `v2.${anew.slice(3 + 9)}`]) {
+    t.throws(() => ring.open(text, 'wh_1'), NOT_OURS, text)
+  }
+  t.strictSame(ring.keyIds, [...createVault(b).keyIds, ...createVault(a).keyIds])
+  t.match(ring.keyIds, [/^[\w-]{8}$/, /^[\w-]{8}$/])
+})
+
+t.test('what was sealed before there were rings is opened by each secret in its turn', async t => {
+  const [a, b] = five as [string, string]
+  const first = 'v1.LzKNzfNaAmDuYn5K.7_wASSTB-D04xQ--N7LMW2HqT5d9gu4'
+  const rings: Ring[] = [[a], [a, b], [b, a]]
+  for (const ring of rings) t.equal(createVault(...ring).open(first, 'wh_1'), 'whsec_x')
+  t.equal(createVault(a, b).reseal(first, 'wh_1'), null, 'it is under the first')
+  t.match(createVault(b, a).reseal(first, 'wh_1'), /^v2\./)
+  t.throws(() => createVault(b).open(first, 'wh_1'), NOT_OURS)
+})
+
 t.test('what is derived follows from text, context and secret, and is told by none of them alone', async t => {
-  const derive = (text: string, context: string, secret = 'a'.repeat(32)) => createVault(secret).derive(text, context)
+  const derive = (text: string, context: string, secret = 'a'.repeat(32)) =>
+    createVault(secret).derive(text, context)[0]
   t.match(derive('x', 'session'), /^[A-Za-z0-9_-]{43}$/)
   t.equal(derive('x', 'session'), derive('x', 'session'), 'on every node')
   t.equal(
@@ -196,6 +259,9 @@ t.test('what is derived follows from text, context and secret, and is told by no
     ]).size,
     4
   )
+  t.equal(derive('x', 'session'), '7QefU5jsFXhecptLAbucLWSl5hMYFVqiwK3B0faaAtM', 'as before there were rings')
+  const ring = createVault('b'.repeat(32), 'a'.repeat(32)).derive('x', 'session')
+  t.strictSame(ring, [derive('x', 'session', 'b'.repeat(32)), derive('x', 'session')], 'newest first')
 })
 
 t.test('however many ask, one look at a time is under way, and nobody is told of one that began before', async t => {

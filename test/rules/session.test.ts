@@ -18,6 +18,8 @@ import {
   SESSION_MS
 } from '#streams/session/decide.ts'
 import type { SessionEntry } from '#streams/session/state.ts'
+import { renewTicket } from '#src/actions/session.ts'
+import { createVault, sha256Hex } from '#src/base/secret.ts'
 import { keyEntry } from '../support/entries.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
@@ -229,4 +231,19 @@ t.test('sessions are folded: opened, given a new secret, ended; ended ones leave
   tell(NOW_MS + HOUR_MS, 'session.rotated', { session: 'ses_b', hash: hash('d') })
   tell(NOW_MS + HOUR_MS, 'session.ended', { session: 'ses_b' })
   t.equal(directory.sessions.size, 0, 'said of one that is no more, it is nothing')
+})
+
+t.test('who asks again for the ticket that an older secret of the ring has made is told the same', async t => {
+  const [a, b] = ['a', 'b'].map(letter => createVault(letter.repeat(32)))
+  const [stale] = b!.derive('x', 'stale')
+  const [told] = a!.derive(`ses_one ${stale}`, 'session')
+  const entry = session({ hash: sha256Hex(told), previousHash: sha256Hex(stale) })
+  const ask = async (...ring: [string, ...string[]]) => {
+    // Nothing is left to append.
+    const services = { vault: createVault(...ring) } as Parameters<typeof renewTicket>[0]
+    return await renewTicket(services, { account: 'acc_one', correlation: 'x' }, entry, stale)
+  }
+  t.equal(await ask('a'.repeat(32)), `ses_one.${told}`)
+  t.equal(await ask('b'.repeat(32), 'a'.repeat(32)), `ses_one.${told}`)
+  t.equal(await ask('b'.repeat(32)), null)
 })

@@ -48,6 +48,27 @@ t.test('what is forged, cut, changed or made for something else is none', async 
   }
 })
 
+t.test('a ring mints with its first secret and reads what any of them has minted', async t => {
+  const pointer = { email: 'em_01m7ysevjmwmdcr41jq5rymhkp', n: 3, request: 77 }
+  const [a, b] = ['a', 'b'].map(letter => letter.repeat(32)) as [string, string]
+  const [old, ring] = [createTokens(a), createTokens(b, a)]
+  for (const use of USES) {
+    t.same(ring.read(use, old.mint(use, pointer)), pointer)
+    t.equal(ring.mint(use, pointer), createTokens(b).mint(use, pointer))
+    t.equal(old.read(use, ring.mint(use, pointer)), null)
+    for (const other of USES.filter(one => one !== use)) t.equal(ring.read(other, old.mint(use, pointer)), null)
+  }
+  const url = 'https://a.example/'
+  t.same(ring.readClick(old.clicks(pointer)(url)), { pointer, url })
+  t.equal(ring.clicks(pointer)(url), createTokens(b).clicks(pointer)(url))
+  t.equal(old.readClick(ring.clicks(pointer)(url)), null)
+  t.strictSame(ring.keysFor('x'), [...createTokens(b).keysFor('x'), ...old.keysFor('x')])
+  t.strictSame([old.mint('return', pointer), old.clicks(pointer)(url)], [
+    '01m7ysevjmwmdcr41jq5rymhkp0c000000016gwy42k0bykqhr0wsf',
+    '01m7ysevjmwmdcr41jq5rymhkp0c000000016gcauV5I0a9yep-SFtaHR0cHM6Ly9hLmV4YW1wbGUv'
+  ], 'as before there were rings: mail that went out has these')
+})
+
 t.test('a click leads to its own target only', async t => {
   fc.assert(fc.property(pointers, fc.webUrl({ withQueryParameters: true, withFragments: true }), (pointer, url) => {
     const token = tokens.clicks(pointer)(url)

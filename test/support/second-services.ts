@@ -28,5 +28,5 @@ export async function openSecondServices (t: Ending, natsUrl: string): Promise<S
     factsRetentionMs: 90 * 86_400_000,
     dns: null
   }
-  return await openServices({ bus, clock: systemClock, directory, secret: SECRET, config })
+  return await openServices({ bus, clock: systemClock, directory, secrets: [SECRET], config })
 }

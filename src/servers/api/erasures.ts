@@ -13,7 +13,7 @@ import {
 import { parseAddress } from '#streams/address.ts'
 import { mailAddress } from '#streams/suppression/decide.ts'
 import type { Services } from '#src/actions/services.ts'
-import { erasureHash, requestErasure } from '#src/actions/erasure.ts'
+import { erasureHashes, requestErasure } from '#src/actions/erasure.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { notFound } from './errors.ts'
@@ -53,8 +53,8 @@ function createRoute (app: Api, services: Services, reads: Reads, kept: Retentio
     refuseFaults(request, textFaults(request, 'address', mailAddress))
     const { account } = request.key!
     const { address } = request.body
-    const hash = erasureHash(services.vault, account, parseAddress(address)!)
-    const pending = await answerFrom(reads, erasures, pendingErasure({ account, hash, kept }))
+    const hashes = erasureHashes(services.vault, account, parseAddress(address)!)
+    const pending = await answerFrom(reads, erasures, pendingErasure({ account, hashes, kept }))
     const receipt = pending ?? receiptOf(granted(await requestErasure(services, askerOf(request), address)), kept)
     void reply.code(202).header('location', `/api/erasures/${receipt.id}`)
     return receipt
