@@ -1,3 +1,4 @@
+import type { SuspensionReason } from './account/facts.ts'
 import type { AnyFact } from './catalog.ts'
 import { keyBehind, type Recorded } from './define.ts'
 import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
@@ -13,6 +14,8 @@ export interface AccountEntry {
   name: string
   /** Requests a minute of all its keys together, as an operator has set them. */
   limits: Partial<Record<LimitClass, number>>
+  /** Why nothing of it goes out, or null. */
+  suspended: { reason: SuspensionReason, note: string | null, since: string } | null
   createdAt: string
 }
 
@@ -161,6 +164,8 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
   switch (fact.type) {
     case 'account.created':
     case 'account.limits_changed':
+    case 'account.suspended':
+    case 'account.resumed':
       evolveAccounts(directory, fact)
       break
     case 'key.created':
@@ -230,11 +235,21 @@ function evolveAccounts (
 ): void {
   const { account: id, time } = fact
   if (fact.type === 'account.created') {
-    accounts.set(id, { id, name: fact.data.name, limits: {}, createdAt: time })
+    accounts.set(id, { id, name: fact.data.name, limits: {}, suspended: null, createdAt: time })
     return
   }
   const account = accounts.get(id)
-  if (account !== undefined) account.limits = fact.data.limits
+  if (account === undefined) return
+  switch (fact.type) {
+    case 'account.limits_changed':
+      account.limits = fact.data.limits
+      break
+    case 'account.suspended':
+      account.suspended = { reason: fact.data.reason, note: fact.data.note, since: time }
+      break
+    case 'account.resumed':
+      account.suspended = null
+  }
 }
 
 function addKey (directory: Directory, { data, account, time, actor }: FactNamed<'key.created'>): void {

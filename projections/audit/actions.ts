@@ -14,6 +14,8 @@ export interface Told {
 type AuditedType =
   | 'account.created'
   | 'account.limits_changed'
+  | 'account.suspended'
+  | 'account.resumed'
   | 'key.created'
   | 'key.changed'
   | 'key.rotated'
@@ -26,10 +28,12 @@ type AuditedType =
   | 'domain.keys_switched'
   | 'domain.keys_retired'
   | 'domain.removed'
+  | 'domain.keys_resealed'
   | 'webhook.created'
   | 'webhook.changed'
   | 'webhook.secret_rotated'
   | 'webhook.rotation_finished'
+  | 'webhook.secret_resealed'
   | 'webhook.enabled'
   | 'webhook.failing'
   | 'webhook.recovered'
@@ -80,6 +84,8 @@ function listed (words: readonly string[]): string {
 export const TELLS: { [Type in AuditedType]: Tell<Type> } = {
   'account.created': ({ account, name }) => told(account, name),
   'account.limits_changed': data => told(data.account, null, limits(data)),
+  'account.suspended': ({ account, reason }) => told(account, null, { reason }),
+  'account.resumed': ({ account }) => told(account),
   'key.created': powers,
   'key.changed': powers,
   'key.rotated': ({ key, previousUntil }) => told(key, null, { 'previous secret until': previousUntil }),
@@ -92,10 +98,12 @@ export const TELLS: { [Type in AuditedType]: Tell<Type> } = {
   'domain.keys_switched': ofDomain,
   'domain.keys_retired': ofDomain,
   'domain.removed': ofDomain,
+  'domain.keys_resealed': ofDomain,
   'webhook.created': endpoint,
   'webhook.changed': endpoint,
   'webhook.secret_rotated': ofWebhook,
   'webhook.rotation_finished': ofWebhook,
+  'webhook.secret_resealed': ofWebhook,
   'webhook.enabled': ofWebhook,
   'webhook.failing': ({ webhook, since }) => told(webhook, null, { since }),
   'webhook.recovered': ofWebhook,
@@ -116,6 +124,8 @@ export type AuditAction = AuditedType | OperatorAction | 'erasure.requested'
 const WORDS: Record<AuditAction, string> = {
   'account.created': 'Created the account #',
   'account.limits_changed': 'Set the rate limits of the account #',
+  'account.suspended': 'Suspended the account #',
+  'account.resumed': 'Resumed the account #',
   'key.created': 'Created the key #',
   'key.changed': 'Changed the key #',
   'key.rotated': 'Rotated the secret of the key #',
@@ -128,10 +138,12 @@ const WORDS: Record<AuditAction, string> = {
   'domain.keys_switched': 'Switched to the new DKIM keys of the domain #',
   'domain.keys_retired': 'Retired the old DKIM keys of the domain #',
   'domain.removed': 'Removed the domain #',
+  'domain.keys_resealed': 'Sealed the DKIM keys of the domain # again',
   'webhook.created': 'Created the webhook #',
   'webhook.changed': 'Changed the webhook #',
   'webhook.secret_rotated': 'Rotated the secret of the webhook #',
   'webhook.rotation_finished': 'Ended the previous secret of the webhook #',
+  'webhook.secret_resealed': 'Sealed the secret of the webhook # again',
   'webhook.enabled': 'Enabled the webhook #',
   'webhook.failing': 'Marked the webhook # as failing',
   'webhook.recovered': 'Marked the webhook # as working',

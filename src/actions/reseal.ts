@@ -9,7 +9,7 @@ import { decodeStored } from '#src/nats/message.ts'
 import { readRange } from '#src/nats/range.ts'
 import { askedBy } from './fact-log.ts'
 import { type CommandServices, handleCommand } from './handle-command.ts'
-import type { Services } from './services.ts'
+import type { Commander, Services } from './services.ts'
 
 type ResealServices = CommandServices & Pick<Services, 'vault'>
 
@@ -30,7 +30,7 @@ const GROUP = 16
 /** Seals again, with the newest secret, what an older one of the ring has sealed. Safe to repeat and to interrupt, and
  *  beside the service: what is so already gets no fact. Throws LogUnavailable, Conflict, or when NATS does not answer.
  */
-export async function resealAll (services: ResealServices, correlation: string): Promise<Resealing> {
+export async function resealAll (services: ResealServices, by: Commander): Promise<Resealing> {
   const { directory: { now }, factLog, vault } = services
   const webhooks = await eachOf(
     [...now.webhooks.values()],
@@ -40,8 +40,9 @@ export async function resealAll (services: ResealServices, correlation: string):
         services,
         'webhook',
         id,
-        askedBy({ account, correlation }),
-        (current, nowMs) => current === undefined ? [] : unlessLost(() => decideWebhook(current, by(vault, id), nowMs))
+        askedBy({ ...by, account }),
+        (current, nowMs) =>
+          current === undefined ? [] : unlessLost(() => decideWebhook(current, resealer(vault, id), nowMs))
       )
   )
   const domains = await eachOf(
@@ -52,8 +53,8 @@ export async function resealAll (services: ResealServices, correlation: string):
         services,
         'domain',
         domainKey(account, name),
-        askedBy({ account, correlation }),
-        current => current === undefined ? [] : unlessLost(() => decideDomain(current, by(vault, current.id)))
+        askedBy({ ...by, account }),
+        current => current === undefined ? [] : unlessLost(() => decideDomain(current, resealer(vault, current.id)))
       )
   )
   const erasures = await pendingErasures(factLog, vault)
@@ -65,7 +66,7 @@ export async function resealAll (services: ResealServices, correlation: string):
   }
 }
 
-const by = (vault: Vault, context: string) => (sealed: string) => vault.reseal(sealed, context)
+const resealer = (vault: Vault, context: string) => (sealed: string) => vault.reseal(sealed, context)
 
 function unlessLost<T> (decide: () => T): T | Refusal {
   try {

@@ -69,6 +69,7 @@ function wireSender (context: AppContext, outbox: Outbox): Role {
     blobs: services.blobs,
     suppressions: services.suppressions,
     hasDomain: (account, name) => hasDomain(services.directory, account, name),
+    isSuspended: account => (services.directory.now.accounts.get(account)?.suspended ?? null) !== null,
     compose: services.compose,
     repair,
     smtpUrl: config.smtpUrl,

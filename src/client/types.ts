@@ -729,14 +729,15 @@ export interface ListAuditAnswer {
       ip: string | null
     } | null
     action:
-      | 'account.created' | 'account.limits_changed' | 'key.created' | 'key.changed' | 'key.rotated'
-      | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed' | 'domain.checked'
-      | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed'
-      | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished'
-      | 'webhook.enabled' | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted'
-      | 'template.versioned' | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made'
-      | 'session.opened' | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped'
-      | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+      | 'account.created' | 'account.limits_changed' | 'account.suspended' | 'account.resumed' | 'key.created'
+      | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed'
+      | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'
+      | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
+      | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
+      | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
+      | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.ended'
+      | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
+      | 'replay.canceled' | 'delivery.replayed'
     /** What was changed. `null` where it is an address. */
     subject_id: string | null
     /** The same for people. It may change: read the other fields in programs. */
@@ -1583,14 +1584,15 @@ export interface ListAuditQuery {
   actor?: string
   /** This action. */
   action?:
-    | 'account.created' | 'account.limits_changed' | 'key.created' | 'key.changed' | 'key.rotated'
-    | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed' | 'domain.checked'
-    | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed' | 'webhook.created'
-    | 'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'
-    | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned'
-    | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened'
-    | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
-    | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+    | 'account.created' | 'account.limits_changed' | 'account.suspended' | 'account.resumed' | 'key.created'
+    | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed'
+    | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed'
+    | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
+    | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
+    | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
+    | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.ended'
+    | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
+    | 'replay.canceled' | 'delivery.replayed'
   /** Done then or later. */
   from?: string
   /** Done before then. */
@@ -1604,14 +1606,15 @@ export interface ExportAuditQuery {
   actor?: string
   /** This action. */
   action?:
-    | 'account.created' | 'account.limits_changed' | 'key.created' | 'key.changed' | 'key.rotated'
-    | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed' | 'domain.checked'
-    | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed' | 'webhook.created'
-    | 'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'
-    | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned'
-    | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened'
-    | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
-    | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+    | 'account.created' | 'account.limits_changed' | 'account.suspended' | 'account.resumed' | 'key.created'
+    | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed'
+    | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed'
+    | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
+    | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
+    | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
+    | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.ended'
+    | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
+    | 'replay.canceled' | 'delivery.replayed'
   /** Done then or later. */
   from?: string
   /** Done before then. */

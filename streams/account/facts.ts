@@ -1,5 +1,5 @@
-import { Type } from '@sinclair/typebox'
-import { factType, Id, Name } from '../define.ts'
+import { Type, type Static } from '@sinclair/typebox'
+import { factType, Id, Name, Nullable } from '../define.ts'
 import { Limits } from '../key/facts.ts'
 
 /** The account that every installation starts with, the operator's. Its id is fixed, so that nodes starting together
@@ -19,4 +19,23 @@ export const AccountLimitsChanged = factType(
   Type.Object({ account: Id('acc'), limits: Limits })
 )
 
-export const accountFacts = [AccountCreated, AccountLimitsChanged] as const
+/** Why nothing goes out: its clients are told the class. */
+export const SUSPENSION_REASONS = ['abuse', 'bounces', 'complaints', 'billing', 'other'] as const
+export const SuspensionReason = Type.Union(SUSPENSION_REASONS.map(name => Type.Literal(name)))
+export type SuspensionReason = Static<typeof SuspensionReason>
+export const NOTE_LENGTH_MAX = 500
+
+/** Nothing goes out: new mail is refused, what was accepted waits. `note` is for operators. */
+export const AccountSuspended = factType(
+  'account.suspended',
+  1,
+  Type.Object({
+    account: Id('acc'),
+    reason: SuspensionReason,
+    note: Nullable(Type.String({ minLength: 1, maxLength: NOTE_LENGTH_MAX }))
+  })
+)
+
+export const AccountResumed = factType('account.resumed', 1, Type.Object({ account: Id('acc') }))
+
+export const accountFacts = [AccountCreated, AccountLimitsChanged, AccountSuspended, AccountResumed] as const

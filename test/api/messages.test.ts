@@ -443,6 +443,7 @@ const CODE =
   /(?:new (?:Refusal|NotChanged)\(|\bcode: |must(?:Fault)?\([^,()]+, |(?:conflict|unavailable|refuse)\()\s*'([a-z_]+)'/g
 /** Codes that a request of this test does not meet, and where their messages are. */
 const ELSEWHERE: Record<string, string> = {
+  account_suspended: 'journeys/operator-keys: an account that is suspended sends nothing',
   busy: 'api/bounds: big bodies wait for room',
   content_expired: 'api/email-guards: the content of an email ends after days',
   dns_unavailable: 'api/domains: a resolver that does not answer',

@@ -84,6 +84,7 @@ async function sendByLog (question: SenderQuestion): Promise<SenderSpeed> {
     blobs: await openBlobs(bus),
     suppressions: openSuppressionStore(bus),
     hasDomain: async () => true,
+    isSuspended: () => false,
     compose: ({ request: { fact, seq }, n }, content, copy) =>
       composeFor(fact.data, { email: fact.data.email, n, request: seq }, content, copy, { ...OUTFIT, signers }),
     heartbeats: startHeartbeats(bus, worker),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { API_KEY, startTestApp } from '../support/app.ts'
+import { API_KEY, FROM, startTestApp } from '../support/app.ts'
 import { jetpostHere } from '../support/command.ts'
 import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
@@ -79,6 +79,45 @@ t.test('an account is made, limited and listed in the shell', async t => {
   for (const args of [['limit'], ['limit', id], ['create']]) {
     t.match(await accounts(...args), { code: 2, err: 'usage: jetpost accounts' }, args.join(' '))
   }
+})
+
+t.test('an account that is suspended sends nothing, and reads; until it is resumed', async t => {
+  const accounts = (...args: string[]) => jetpostHere(['accounts', ...args], env)
+  const key = await app.newAccountKey()
+  const { body: { account } } = await app.request('GET', '/api/me', { key })
+  const suspended = await accounts('suspend', account.id, '--reason', 'complaints', '--note', 'told by mail')
+  t.match(suspended, { code: 0, out: /complaints/ })
+  const body = {
+    error: 'The account is suspended (complaints): it can be read, and sends nothing until the operator resumes it.',
+    code: 'account_suspended',
+    reason: 'complaints'
+  }
+  await until(async () => (await app.send({}, key)).status === 403)
+  t.match(await app.send({}, key), { status: 403, body })
+  const emails = [{ from: FROM, to: 'ada@example.com', subject: 'x', text: 'x' }]
+  t.match(await app.request('POST', '/api/emails/batch', { key, body: { emails } }), { status: 403, body })
+  t.equal((await app.request('GET', '/api/emails', { key })).status, 200, 'it can be read')
+  t.equal((await app.send({})).status, 202, 'others send')
+  t.match(JSON.parse((await accounts('--json')).out).at(-1), {
+    id: account.id,
+    suspended: { reason: 'complaints', note: 'told by mail' }
+  })
+  t.match(await accounts('suspend', account.id, '--reason', 'complaints', '--note', 'told by mail'), { code: 0 })
+  t.match(await accounts('resume', account.id), { code: 0 })
+  t.match(await accounts('resume', account.id), { code: 0 }, 'said twice')
+  await until(async () => (await app.send({}, key)).status === 202)
+
+  t.match(await accounts('suspend', 'acc_first', '--reason', 'abuse'), {
+    code: 1,
+    err: 'The first account must not be suspended.'
+  })
+  t.match(await accounts('suspend', account.id, '--reason', 'whim'), { code: 2, err: '--reason must be one of abuse,' })
+  t.match(await accounts('suspend', account.id, '--reason', 'other', '--note', ''), {
+    code: 2,
+    err: 'note must have 1'
+  })
+  t.match(await accounts('list', '--reason', 'abuse'), { code: 2, err: '--reason is no option of accounts list' })
+  t.match(await accounts('suspend', 'acc_none', '--reason', 'abuse'), { code: 1, err: 'There is no account acc_none.' })
 })
 
 t.test('a command line that is not understood says why', async t => {

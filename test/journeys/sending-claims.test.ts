@@ -193,6 +193,29 @@ t.test('due, but its request is gone: the recipient has failed, and the event sa
   t.equal(lost!.causation, null, 'it names no fact that is nowhere')
 })
 
+t.test('mail of a suspended account waits without a fact, new and due, and goes out once it is resumed', async t => {
+  let [isSuspended, asked] = [true, 0]
+  const rig = await openRig(t, {
+    isSuspended: account => {
+      if (isSuspended && account === ACCOUNT) asked++
+      return isSuspended && account === ACCOUNT
+    }
+  })
+  const email = await rig.ask(['a@example.net', 'b@example.net'])
+  const due = (n: number) => scheduleSend(rig.bus, { account: ACCOUNT, email, n, request: 1 }, Date.now())
+  const waits = async () => await rig.scheduled() === 2
+  await until(waits)
+  t.equal(asked, 2)
+  await due(0)
+  await until(() => asked === 3)
+  await until(waits)
+  for (const n of [0, 1]) t.same(await rig.facts(email, n), [])
+  t.equal(rig.sink.received.length, 0)
+  isSuspended = false
+  await Promise.all([due(0), due(1)])
+  for (const n of [0, 1]) await rig.told(email, ['attempted', 'delivered'], n)
+})
+
 t.test('content is fetched once a connection is there for it', async t => {
   let gets = 0
   const rig = await openRig(t, {

@@ -1,4 +1,6 @@
 import t from 'tap'
+import { decideAccountLimits, decideResumption, decideSuspension } from '#streams/account/decide.ts'
+import { AccountCreated, FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { checkFact, type AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Unstamped } from '#streams/define.ts'
 import {
@@ -7,6 +9,7 @@ import {
   entitiesOf,
   evolveDirectory,
   evolveEntity,
+  type AccountEntry,
   type Entities
 } from '#streams/directory.ts'
 import {
@@ -69,6 +72,26 @@ function follow<Kind extends keyof Entities> (kind: Kind, id: string, first: Any
 const KEY = { name: 'One', hash: 'a', hint: 'jp_live_1234…', test: false, scopes: ['full' as const], domains: ['*'] }
 const keyOf = (id: string) =>
   stamp(KeyCreated, CAUSE, { key: id, ...KEY, hash: 'a'.repeat(64), expiresAt: null, defaults: NO_DEFAULTS }, NOW_MS)
+
+t.test('an account after each command is what the directory makes of its facts', async t => {
+  const cause = { ...CAUSE, account: 'acc_one' }
+  const account = follow(
+    'account',
+    'acc_one',
+    stamp(AccountCreated, cause, { account: 'acc_one', name: 'One' }, NOW_MS)
+  )
+  const complaints = (note: string | null) => (now: AccountEntry) => decideSuspension(now, 'complaints', note)
+  t.match(account.now(), { suspended: null, limits: {} })
+  t.match(account.after(now => decideAccountLimits(now, { other: 7 })), { limits: { other: 7 }, suspended: null })
+  t.match(account.after(complaints('0.4 %')), { suspended: { reason: 'complaints', note: '0.4 %', since: TIME } })
+  t.same(complaints('0.4 %')(account.now()!), [], 'said twice, happened once')
+  t.match(account.after(complaints(null)), { suspended: { reason: 'complaints', note: null }, limits: { other: 7 } })
+  t.match(account.after(decideResumption), { suspended: null, limits: { other: 7 } })
+  t.same(decideResumption(account.now()!), [])
+  t.match(complaints('')(account.now()!), { code: 'invalid_note' })
+  t.match(complaints('x'.repeat(501))(account.now()!), { code: 'invalid_note' })
+  t.match(complaints(null)({ ...account.now()!, id: FIRST_ACCOUNT }), { code: 'first_account' })
+})
 
 t.test('a key after each command is what the directory makes of its facts', async t => {
   const key = follow('key', 'key_one', keyOf('key_one'))

@@ -21,6 +21,7 @@ startSender({
   blobs: await openBlobs(bus),
   suppressions: openSuppressionStore(bus),
   hasDomain: async () => true,
+  isSuspended: () => false,
   compose: composePlainly,
   heartbeats: startHeartbeats(bus, worker),
   worker,

@@ -69,6 +69,7 @@ export interface RigOptions {
   /** Puts something between the sender and its heart, or its store. */
   heartbeats?: (real: Heartbeats) => Heartbeats
   blobs?: (real: Blobs) => Blobs
+  isSuspended?: SenderOptions['isSuspended']
   /** Direct mode: `host:port` of the resolver, and what else is not as usual. */
   dns?: string
   direct?: Partial<Pick<SenderOptions, 'mxPort' | 'mxAllowPrivate' | 'trust' | 'onPolicyFault' | 'log'>>
@@ -112,6 +113,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
     blobs: options.blobs?.(blobs) ?? blobs,
     suppressions: openSuppressionStore(bus),
     hasDomain: async () => true,
+    isSuspended: options.isSuspended ?? (() => false),
     compose: composePlainly,
     heartbeats: options.heartbeats?.(heartbeats) ?? heartbeats,
     worker,

@@ -56,7 +56,7 @@ type Mode = 'strict' | 'permissive'
 export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): void {
   app.post('/emails/batch', {
     bodyLimit: BIG_BODY_BYTES_MAX,
-    config: { scope: 'emails:send', errors: [409], idempotent: true, testKeys: true },
+    config: { scope: 'emails:send', errors: [409], idempotent: true, sends: true, testKeys: true },
     schema: {
       operationId: 'sendBatch',
       summary: `Send up to ${EMAILS_MAX} emails`,

@@ -15,6 +15,7 @@ import type { KeyEntry } from '#streams/directory.ts'
 import { hasMoreValuesThan, isDeeperThan } from '#streams/json.ts'
 import { mayDo, testKeyRefusal } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
+import type { LiveDirectory } from '#src/actions/directory.ts'
 import { AcceptanceUnknown } from '#src/actions/email.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
@@ -29,6 +30,7 @@ import {
   compressed,
   conflict,
   DEPTH_MAX,
+  accountSuspended,
   forbidden,
   helpLink,
   HttpProblem,
@@ -111,6 +113,8 @@ declare module 'fastify' {
     errors?: number[]
     /** Whether an Idempotency-Key may come with it. */
     idempotent?: boolean
+    /** Whether it takes new mail: not that of an account that is suspended. */
+    sends?: true
     /** The media types of a body that the route reads itself, instead of JSON. */
     uploads?: readonly string[]
   }
@@ -160,7 +164,7 @@ export function apiContext (
   app.addHook('onRequest', authenticate(authenticator, internalKeys, limiter))
   const budget = new BodyBudget()
   app.addHook('preParsing', async (request, reply) => {
-    const refusal = refusalOf(request)
+    const refusal = refusalOf(request, services.directory)
     // Small bodies arrive while the window is asked for; big ones are not held in memory for a key that is past it.
     if (refusal === null && !mayBeBig(request)) return
     await refuseOverLimit(request)
@@ -268,10 +272,15 @@ function mayBeBig ({ headers }: FastifyRequest): boolean {
 }
 
 /** Why this key may not ask this; null = it may. */
-function refusalOf ({ key, method, routeOptions: { config } }: FastifyRequest): HttpProblem | null {
-  const { scope } = config
+function refusalOf (
+  { key, method, routeOptions: { config } }: FastifyRequest,
+  { now }: Pick<LiveDirectory, 'now'>
+): HttpProblem | null {
+  const { scope, sends = false } = config
   if (scope !== undefined && !mayDo(key!, scope)) return forbidden(`The key must have the scope ${scope}.`, scope)
-  return key!.test && needsLiveKey(method, config) ? forbidden(testKeyRefusal().message) : null
+  if (key!.test && needsLiveKey(method, config)) return forbidden(testKeyRefusal().message)
+  const suspended = sends ? now.accounts.get(key!.account)?.suspended : null
+  return suspended == null ? null : accountSuspended(suspended.reason)
 }
 
 /** Room for a big body, until its answer has gone. Throws 503. */

@@ -35,7 +35,7 @@ export const SendAnswer = Type.Object({
 export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): void {
   app.post('/emails', {
     bodyLimit: BIG_BODY_BYTES_MAX,
-    config: { scope: 'emails:send', errors: [409], idempotent: true, testKeys: true },
+    config: { scope: 'emails:send', errors: [409], idempotent: true, sends: true, testKeys: true },
     schema: {
       operationId: 'sendEmail',
       summary: 'Send an email',

@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { RecipientStatusSchema } from '#projections/emails/status.ts'
 import { nearest } from '#src/base/suggest.ts'
+import type { SuspensionReason } from '#streams/account/facts.ts'
 import type { FieldFault } from '#streams/define.ts'
 
 /** Some of an email's recipients, and the status of each. */
@@ -115,6 +116,14 @@ export const forbidden = (why: string, scope?: string) =>
 export const rateLimited = (retryAfterS: number) =>
   new HttpProblem(429, { error: 'Rate limit exceeded', retryAfter: retryAfterS }, {
     'retry-after': String(retryAfterS)
+  })
+
+/** Nothing of the account goes out. */
+export const accountSuspended = (reason: SuspensionReason) =>
+  new HttpProblem(403, {
+    error: `The account is suspended (${reason}): it can be read, and sends nothing until the operator resumes it.`,
+    code: 'account_suspended',
+    reason
   })
 
 /** The rest, which the spec leaves open: always a string `error`, with a `code` where a program may want to tell. Those

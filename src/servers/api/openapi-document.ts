@@ -240,7 +240,7 @@ function errorsOf ({ method, config }: ApiRoute): Json {
     500,
     503
   ])
-  return Object.fromEntries([...statuses].map(status => [status, errorResponse(status)]))
+  return Object.fromEntries([...statuses].map(status => [status, errorResponse(status, config.sends)]))
 }
 
 function examplesOf ({ examples }: { examples?: unknown }): Json | undefined {

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http'
+import { SUSPENSION_REASONS } from '#streams/account/facts.ts'
 import { GAPS_S } from '#streams/delivery/decide.ts'
 
 export type Json = Record<string, unknown>
@@ -101,6 +102,11 @@ const exactly = (properties: Record<string, Json>): Json => ({
 export const ERROR_SCHEMAS: Record<string, Json> = {
   Unauthorized: exactly({ error: { type: 'string', const: 'Unauthorized' } }),
   Forbidden: exactly({ error: { type: 'string', const: 'Insufficient API key permissions' } }),
+  AccountSuspended: exactly({
+    error: { type: 'string' },
+    code: { type: 'string', const: 'account_suspended' },
+    reason: { type: 'string', enum: [...SUSPENSION_REASONS] }
+  }),
   RateLimited: exactly({
     error: { type: 'string', const: 'Rate limit exceeded' },
     retryAfter: { type: 'integer', minimum: 1, description: 'Seconds until the window resets.' }
@@ -176,7 +182,19 @@ const ERRORS: Record<
   }
 }
 
-export const ERROR_RESPONSES: Record<string, Json> = Object.fromEntries(
+/** Where new mail is taken. */
+const SEND_FORBIDDEN: Json = {
+  description: 'The scope of the key lacks the action, the domain is not linked to it, or the account is suspended.',
+  headers: headersOf(HELP),
+  content: {
+    'application/json': {
+      schema: { oneOf: [ref('schemas', 'Forbidden'), ref('schemas', 'AccountSuspended')] },
+      example: { error: 'Insufficient API key permissions' }
+    }
+  }
+}
+
+const ERROR_RESPONSES_OF_ALL: Record<string, Json> = Object.fromEntries(
   Object.values(ERRORS).map((
     { name, schema = 'Problem', description, example, headers = [] }
   ) => [name, {
@@ -186,8 +204,11 @@ export const ERROR_RESPONSES: Record<string, Json> = Object.fromEntries(
   }])
 )
 
-/** The response of an error status. */
-export function errorResponse (status: number): Json {
+export const ERROR_RESPONSES: Record<string, Json> = { ...ERROR_RESPONSES_OF_ALL, SendForbidden: SEND_FORBIDDEN }
+
+/** The response of an error status; `sends` = of a route that takes new mail. */
+export function errorResponse (status: number, sends = false): Json {
+  if (status === 403 && sends) return ref('responses', 'SendForbidden')
   const known = ERRORS[status]
   if (known !== undefined) return ref('responses', known.name)
   return {

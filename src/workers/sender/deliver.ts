@@ -24,6 +24,11 @@ export interface DeliverOptions extends Omit<AttemptContext, 'recorder'>, Record
   /** The command that records why this recipient must not get mail, or null. Throws when that is unknown: then nothing
    *  is sent. */
   obstacleTo: (ref: RecipientRef) => Promise<Extract<RecipientCommand, { name: 'Suppress' | 'Fail' }> | null>
+  /** Nothing of this account goes out now. */
+  isSuspended: (account: string) => boolean
+  /** How long mail of a suspended account waits before it is looked at again: so late it may go out after the account
+   *  is resumed. Each look costs a message schedule and a read. */
+  suspensionMs: number
   /** Where this recipient's mail goes. Throws RetryLater. */
   destinationOf: (ref: RecipientRef) => Promise<Relay | NextHop | NoRoute>
   /** A relay that has been down for less than this keeps its mail waiting in the queue; afterwards mail is deferred by
@@ -93,7 +98,9 @@ export class Deliverer {
       case 'send': {
         const obstacle = await this.options.obstacleTo(ref)
         if (obstacle !== null) return await this.recorder.record(ref, progress, obstacle)
-        const next = await this.send(ref, content, trigger, progress)
+        const next = this.options.isSuspended(ref.request.fact.account)
+          ? this.options.suspensionMs
+          : await this.send(ref, content, trigger, progress)
         return typeof next === 'number' ? await this.postpone(ref, progress, next) : next
       }
     }
