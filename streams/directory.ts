@@ -39,9 +39,6 @@ export interface KeyEntry {
   createdAt: string
 }
 
-/** Whose a key is or was, and which key made it. */
-export type KeyOrigin = Pick<KeyEntry, 'account' | 'madeBy'>
-
 export interface DomainEntry {
   id: string
   account: string
@@ -94,7 +91,7 @@ export interface Directory {
   keysByHash: Map<string, KeyEntry>
   keys: Map<string, KeyEntry>
   /** Of every key there ever was: what a revoked key has made is known by it. */
-  keyOrigins: Map<string, KeyOrigin>
+  keyOrigins: Map<string, Pick<KeyEntry, 'account' | 'madeBy'>>
   /** By account and name, as `domainKey` has it: any account may claim a name, and DNS proves whose it is. */
   domains: Map<string, DomainEntry>
   /** The claims of each name. */
@@ -229,10 +226,7 @@ function evolveKeys (directory: Directory, fact: FactOn<'key'>): void {
   }
 }
 
-function evolveAccounts (
-  { accounts }: Directory,
-  fact: FactOn<'account'>
-): void {
+function evolveAccounts ({ accounts }: Directory, fact: FactOn<'account'>): void {
   const { account: id, time } = fact
   if (fact.type === 'account.created') {
     accounts.set(id, { id, name: fact.data.name, limits: {}, suspended: null, createdAt: time })
@@ -373,9 +367,7 @@ function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
     case 'webhook.secret_resealed': {
       const { sealedSecret, previousSealedSecret: previous } = fact.data
       webhook.sealedSecret = sealedSecret
-      if (webhook.previous !== null && previous !== null) {
-        webhook.previous = { ...webhook.previous, sealedSecret: previous }
-      }
+      if (previous !== null) webhook.previous &&= { ...webhook.previous, sealedSecret: previous }
       break
     }
     case 'webhook.rotation_finished':

@@ -30,7 +30,6 @@ type RoleName = typeof ROLES[number]
  *  made from this by `npm run docs`. */
 export interface Config {
   roles: Set<RoleName>
-  /** 2 = the api apart from the other roles. */
   processes: number
   host: string
   port: number
@@ -163,10 +162,8 @@ export const settings: Settings = {
     env: 'JETPOST_SECRET',
     means: 'encrypts recoverable secrets and signs tokens; required with NATS_URL',
     details: 'At least 32 random characters: `openssl rand -hex 32` makes them. One that is published with Jetpost ' +
-      'is refused. Up to 5 secrets, separated by commas, make a ring: the first one encrypts and signs, all of them ' +
-      'decrypt and verify. [How to change it](operating.md#change-the-secret). Without the secret they were made ' +
-      'with, webhook secrets and DKIM keys cannot be opened, and the links and return paths in mail already sent no ' +
-      'longer work.',
+      'is refused. Up to 5, separated by commas, make a ring: the first encrypts and signs, all decrypt and verify. ' +
+      '[How to change it](operating.md#change-the-secret), and what no longer works without it.',
     unset: 'generated, in the data folder',
     fallback: null,
     secret: 'whole',
