@@ -148,7 +148,8 @@ const SILENT = new Set(['level', 'time', 'msg', 'role', 'err', 'reason', 'error'
 /** A line of the log as a person reads it, one line of the terminal; null for what is not shown: mail, which has lines
  *  of its own, and what is only for the record. */
 export function logLine (json: string): string | null {
-  const entry = JSON.parse(json) as Entry
+  const entry = entryIn(json)
+  if (entry === null) return oneLine(json)
   if (entry.result !== undefined && entry.role === 'sender') return null
   if (entry.result !== undefined && entry.role === 'webhooks') return webhookLine(entry)
   if (entry.level === INFO) return null
@@ -161,6 +162,15 @@ export function logLine (json: string): string | null {
   ].join(' ')
   if (level >= ERROR) return line(entry, 'red', '✗', text)
   return level >= WARN ? line(entry, 'yellow', '!', text) : line(entry, 'dim', '·', text, 'dim')
+}
+
+/** null = not of the log: a second process whose last words these are, or Node's own. */
+function entryIn (line: string): Entry | null {
+  try {
+    return JSON.parse(line) as Entry
+  } catch {
+    return null
+  }
 }
 
 function webhookLine (entry: Entry): string | null {

@@ -118,6 +118,10 @@ function logged (write: (log: Log) => void): Array<string | null> {
   return lines
 }
 
+t.test('a line that is not of the log is shown as it is', async t => {
+  t.equal(logLine('(node:7) Warning: old\u001b[2J'), '(node:7) Warning: old [2J')
+})
+
 t.test('the log on a terminal: warnings and errors in a line with their reason, mail elsewhere', async t => {
   const lines = logged(log => {
     log.child({ role: 'sender' }).warn({ err: new Error('no\u001b[2Jroute\nhome') }, 'sending interrupted')
