@@ -29,6 +29,12 @@ export async function certainly<T> (
   return await look()
 }
 
+/** The first message from a place on, of any replica, or of the leader where that one knows of none. */
+async function firstFrom (bus: Bus, stream: string, seq: number): Promise<StoredMessage | null> {
+  const query = { seq, next_by_subj: '>' }
+  return await getMessage(bus, stream, query, 'any', TRY_MS) ?? await getMessage(bus, stream, query, 'leader', TRY_MS)
+}
+
 /** The message at a sequence that was acknowledged once; null = it is gone for good. A replica that has not heard of it
  *  says "not found" just like one that has deleted it. So the question is for it or the next one: by a later message
  *  the replica has passed the place. Where nothing lies behind it, the leader must have passed it. Throws what
@@ -39,7 +45,7 @@ async function messageAt (bus: Bus, stream: string, seq: number, patient: boolea
   let fault: Error = unreadable(stream, `no replica proves that message ${seq} is gone`)
   for (let tries = 1; performance.now() < endMs; tries++) {
     try {
-      const found = await getMessage(bus, stream, { seq, next_by_subj: '>' }, 'any', TRY_MS)
+      const found = await firstFrom(bus, stream, seq)
       if (found !== null) return found.seq === seq ? found : null
       if (await isDeleted(bus, stream, seq)) return null
     } catch (error) {

@@ -86,7 +86,7 @@ t.test('an option of another verb ends with 2, and so does an account that is no
   const cases: Array<[string[], string]> = [
     [
       ['keys', 'revoke', id, '--overlap', '24h'],
-      '--overlap is no option of keys revoke, which takes --account, --json.'
+      '--overlap is no option of keys revoke, which takes --with-children, --account, --json.'
     ],
     [['keys', 'rotate', id, '--expires', '2099-01-01T00:00:00Z'], '--expires is no option of keys rotate'],
     [['keys', '--test'], '--test is no option of keys list'],

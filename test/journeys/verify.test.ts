@@ -58,6 +58,7 @@ const wrongIn = ({ projections }: VerifyReport) =>
 /** How each table is broken: what tells a row of its own from all others, and a column of another that gets another
  *  value. */
 const BREAKS: Record<string, { key: Record<string, unknown>, column: string, value: unknown }> = {
+  audit: { key: { id: 'aud_zz' }, column: 'name', value: 'Private name' },
   emails: { key: { id: 'em_zz' }, column: 'subject', value: 'Private words' },
   email_states: { key: { id: 'em_zz' }, column: 'status', value: 'failed' },
   recipients: { key: { n: 40 }, column: 'address', value: 'private@example.com' },
