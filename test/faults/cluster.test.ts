@@ -39,7 +39,8 @@ async function store (bus: Bus, count: number): Promise<Array<{ email: string, s
 interface ReplicaInfo {
   name: string
   current: boolean
-  /** Since it was heard, in ns. */
+  offline?: boolean
+  /** Since it was heard, in ns; 0 where this leader never has. */
   active: number
 }
 
@@ -58,7 +59,10 @@ t.test('a replica that was away makes no acknowledged request look gone', async 
   await store(near, 1)
   follower.freeze()
   const stored = await store(near, 650)
-  await until(async () => (await replica(near, follower.name)).active > 6e9)
+  await until(async () => {
+    const { active, offline = false } = await replica(near, follower.name)
+    return offline || active > 6e9
+  })
   follower.thaw()
   const said = { found: 0, gone: 0, unclear: 0 }
   const look = async (bus: Bus) => {
