@@ -122,8 +122,8 @@ export const settings: Settings = {
     env: 'JETPOST_PROCESSES',
     means: 'processes that a start makes of its roles: 1, or 2',
     details: 'With 2, `api` runs apart from the others: accepting mail does not wait for sending it.',
-    unset: '2 where the machine has two cores or more',
-    fallback: () => Math.min(2, availableParallelism()),
+    unset: '2 where the machine has four cores or more, otherwise 1',
+    fallback: () => availableParallelism() < 4 ? 1 : 2,
     parse: integer(1, 2)
   },
   host: { env: 'HOST', means: 'address the HTTP server listens on', fallback: '127.0.0.1', parse: address },
