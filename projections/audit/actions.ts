@@ -11,44 +11,8 @@ export interface Told {
   detail: Record<string, string>
 }
 
-type AuditedType =
-  | 'account.created'
-  | 'account.limits_changed'
-  | 'account.suspended'
-  | 'account.resumed'
-  | 'key.created'
-  | 'key.changed'
-  | 'key.rotated'
-  | 'key.limits_changed'
-  | 'key.revoked'
-  | 'domain.added'
-  | 'domain.changed'
-  | 'domain.checked'
-  | 'domain.rotation_started'
-  | 'domain.keys_switched'
-  | 'domain.keys_retired'
-  | 'domain.removed'
-  | 'domain.keys_resealed'
-  | 'webhook.created'
-  | 'webhook.changed'
-  | 'webhook.secret_rotated'
-  | 'webhook.rotation_finished'
-  | 'webhook.secret_resealed'
-  | 'webhook.enabled'
-  | 'webhook.failing'
-  | 'webhook.recovered'
-  | 'webhook.disabled'
-  | 'webhook.deleted'
-  | 'template.versioned'
-  | 'template.deleted'
-  | 'suppression.added'
-  | 'suppression.removed'
-  | 'session.link_made'
-  | 'session.opened'
-  | 'session.ended'
-
 type FactNamed<Name extends AnyFact['type']> = Extract<AnyFact, { type: Name }>
-type Tell<Type extends AuditedType> = (data: FactNamed<Type>['data']) => Told
+type Tells = { [Type in AnyFact['type']]?: (data: FactNamed<Type>['data']) => Told }
 
 function told (subject: string | null, name: string | null = null, detail: Told['detail'] = {}): Told {
   return { subject, name, detail }
@@ -81,7 +45,7 @@ function listed (words: readonly string[]): string {
 }
 
 /** What each audited fact tells. Suppressions only where somebody commanded them: others follow from mail. */
-export const TELLS: { [Type in AuditedType]: Tell<Type> } = {
+export const TELLS = {
   'account.created': ({ account, name }) => told(account, name),
   'account.limits_changed': data => told(data.account, null, limits(data)),
   'account.suspended': ({ account, reason }) => told(account, null, { reason }),
@@ -116,7 +80,9 @@ export const TELLS: { [Type in AuditedType]: Tell<Type> } = {
   'session.link_made': ({ session, key }) => told(session, null, { key }),
   'session.opened': ({ session, key }) => told(session, null, { key }),
   'session.ended': ofSession
-}
+} satisfies Tells
+
+type AuditedType = keyof typeof TELLS
 
 export type AuditAction = AuditedType | OperatorAction | 'erasure.requested'
 

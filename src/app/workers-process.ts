@@ -1,7 +1,7 @@
 /** The second process of a start: the roles beside the api. It does what the first tells it, and ends with it. */
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog, type Log } from '#src/base/log.ts'
-import type { HealthCheck } from '#src/base/role.ts'
+import { reasonOf, type HealthCheck } from '#src/base/role.ts'
 import type { AppContext } from './context.ts'
 import { checksOf, watchApp } from './listen.ts'
 import { openContext } from './open-context.ts'
@@ -57,9 +57,8 @@ async function answerTo (what: keyof Answers): Promise<Answers[keyof Answers]> {
     : await Promise.all(checksOf(context).map(reportOf))
 }
 
-async function reportOf ({ name, check, details }: HealthCheck): Promise<PartReport> {
-  const reason = await Promise.resolve().then(check).catch((error: unknown) => asError(error).message)
-  return { name, reason, details: details?.() ?? {} }
+async function reportOf (part: HealthCheck): Promise<PartReport> {
+  return { name: part.name, reason: await reasonOf(part), details: part.details?.() ?? {} }
 }
 
 function tell (message: FromWorkers): void {

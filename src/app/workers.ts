@@ -8,6 +8,7 @@ import { backoffMs, sleep } from '#src/base/backoff.ts'
 import { asError, Complaint, deadline } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { HealthCheck } from '#src/base/role.ts'
+import { cachedFor } from '#src/operations/report.ts'
 import type { MetricsReport } from '#src/servers/ops/metrics.ts'
 import type { Answers, Assignment, FromWorkers, PartReport, ToWorkers } from './workers-protocol.ts'
 
@@ -44,7 +45,7 @@ export class Workers {
   private exited!: Promise<string>
   private assignment: Assignment | null = null
   private askedLast = 0
-  private parts: { report: Promise<PartReport[]>, untilMs: number } | null = null
+  private readonly askParts = cachedFor(SHARED_MS, async () => await this.ask('parts'))
   private known: PartReport[] = []
   private life: Promise<void> = Promise.resolve()
 
@@ -188,10 +189,7 @@ export class Workers {
 
   /** Throws an Error that says why while it does not answer. */
   private async report (): Promise<PartReport[]> {
-    if (this.parts === null || performance.now() > this.parts.untilMs) {
-      this.parts = { report: this.ask('parts'), untilMs: performance.now() + SHARED_MS }
-    }
-    const parts = await this.parts.report
+    const parts = await this.askParts()
     if (parts.length > 0) this.known = parts
     return parts
   }

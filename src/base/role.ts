@@ -1,3 +1,5 @@
+import { asError } from './errors.ts'
+
 /** A worker of this process: it runs until it is stopped, and reports its health. */
 export interface Role {
   name: string
@@ -14,6 +16,11 @@ export function unhealthyReasonOf (roles: Role[]): string | null {
     if (reason !== null) return reason
   }
   return null
+}
+
+/** Why a part is not ready, also when the question itself fails; null = it is. */
+export async function reasonOf ({ check }: Pick<HealthCheck, 'check'>): Promise<string | null> {
+  return await Promise.resolve().then(check).catch((error: unknown) => asError(error).message)
 }
 
 /** One part of the process, as Operations and /readyz show it. */

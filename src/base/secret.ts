@@ -66,6 +66,7 @@ export function keyIdOf (secret: string): string {
 export function createVault (...[newest, ...older]: Ring): Vault {
   const [first, ...others] = [lockOf(newest), ...older.map(lockOf)] as const
   const locks = [first, ...others]
+  const seal = (plain: string, context: string) => `v2.${first.id}.${first.seal(plain, context)}`
 
   function open (sealed: string, context: string): { plain: string, id: string } {
     for (const { id, open } of locks) {
@@ -78,11 +79,11 @@ export function createVault (...[newest, ...older]: Ring): Vault {
 
   return {
     keyIds: locks.map(({ id }) => id),
-    seal: (plain, context) => `v2.${first.id}.${first.seal(plain, context)}`,
+    seal,
     open: (sealed, context) => open(sealed, context).plain,
     reseal (sealed, context) {
       const { plain, id } = open(sealed, context)
-      return id === first.id ? null : `v2.${first.id}.${first.seal(plain, context)}`
+      return id === first.id ? null : seal(plain, context)
     },
     derive: (text, context) => [first.derive(text, context), ...others.map(lock => lock.derive(text, context))]
   }

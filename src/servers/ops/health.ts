@@ -1,7 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
-import type { HealthCheck } from '#src/base/role.ts'
+import { reasonOf, type HealthCheck } from '#src/base/role.ts'
 
 /** A reason may quote NATS or PostgreSQL, with names of hosts and users. */
 const REASON = 'not ready: the log and the Operations page say why'
@@ -21,7 +20,7 @@ export function healthRoutes (app: FastifyInstance, checks: HealthCheck[], log: 
 
   app.get('/readyz', async (_request, reply) => {
     const reports = await Promise.all(checks.map(async ({ name, check, details }) => {
-      const reason = await Promise.resolve().then(check).catch((error: unknown) => asError(error).message)
+      const reason = await reasonOf({ check })
       tell(name, reason)
       return { name, ready: reason === null, ...(reason === null ? {} : { reason: REASON }), ...details?.() }
     }))
