@@ -362,6 +362,8 @@ t.test('a backfill: each event since start_at arrives, and is asked for exactly 
   const startAt = new Date(Date.now() - DAY_MS).toISOString()
   await rig.listen(`${sink.url}/first`)
   const events = await happenMany(rig, 300)
+  // What is fanned out before the endpoint is made can only come to it by the backfill.
+  await sink.waitFor(requests => requests.length >= 300, 30_000)
   let listening = true
   const going = (async () => {
     while (listening) events.push(await rig.happen('delivered'))
