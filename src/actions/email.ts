@@ -17,6 +17,7 @@ import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import { LogUnavailable } from '#src/nats/errors.ts'
+import { untilAnswered } from '#src/nats/retry-on-disconnect.ts'
 import { stamp } from './fact-log.ts'
 import { loadRecipient, type RecipientRef } from './recipient.ts'
 import type { Asker, Services, ServiceSettings } from './services.ts'
@@ -105,7 +106,8 @@ export async function prepareEmail (
     draft.template === null
       ? null
       : services.templates.render(key.account, { ...draft.template, ownSubject: draft.subject !== null }, budget),
-    services.suppressions.standing(key.account, draft.recipients.map(({ address }) => address))
+    untilAnswered(async () =>
+      await services.suppressions.standing(key.account, draft.recipients.map(({ address }) => address)))
   ])
   if (rendered instanceof Refusal) return rendered
   const subject = draft.subject ?? rendered?.subject ?? null

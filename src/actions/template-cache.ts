@@ -7,6 +7,7 @@ import { MustacheError, weightOf, type RenderBudget } from '#src/content/mustach
 import { fillMail, unknownFaults, watchMisses } from '#src/content/template-variables.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { getFact } from '#src/nats/get.ts'
+import { untilAnswered } from '#src/nats/retry-on-disconnect.ts'
 
 /** What a template makes of variables. */
 export interface RenderedMail {
@@ -44,7 +45,9 @@ export class InvalidVariables extends Refusal {
 }
 
 export function openTemplateCache (bus: Bus): TemplateCache {
-  const newest = shareReads(subject => getFact(bus, 'CONTROL', { last_by_subj: subject }, 'leader'))
+  const newest = shareReads(async subject =>
+    await untilAnswered(() => getFact(bus, 'CONTROL', { last_by_subj: subject }, 'leader'))
+  )
   const compiled = createCache()
 
   /** The newest version and what was made of it; null when the account has no such template. */

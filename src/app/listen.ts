@@ -1,6 +1,6 @@
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
-import type { HealthCheck } from '#src/base/role.ts'
+import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'
 import { listenFault } from '#src/embedded/ports.ts'
 import { buildHttp } from '#src/http.ts'
 import { OperationsService } from '#src/operations/operations.ts'
@@ -100,10 +100,11 @@ function openDashboardOperations (context: AppContext): OperationsService | null
 /** What /readyz asks. */
 export function checksOf ({ bus, pool, roles, workers }: AppContext): HealthCheck[] {
   return [
-    { name: 'nats', check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
-    { name: 'postgres', check: async () => await pool.unhealthyReason() },
+    { name: 'nats', graceMs: SERVER_GRACE_MS, check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
+    { name: 'postgres', graceMs: SERVER_GRACE_MS, check: async () => await pool.unhealthyReason() },
     ...roles.map(role => ({
       name: role.name,
+      graceMs: ROLE_GRACE_MS,
       check: () => role.unhealthyReason(),
       ...('lag' in role ? { details: () => lagOf(role as Projector) } : {})
     })),

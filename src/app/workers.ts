@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { backoffMs, sleep } from '#src/base/backoff.ts'
 import { asError, Complaint, deadline } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
-import type { HealthCheck } from '#src/base/role.ts'
+import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'
 import { cachedFor } from '#src/operations/report.ts'
 import type { MetricsReport } from '#src/servers/ops/metrics.ts'
 import type { Answers, Assignment, FromWorkers, PartReport, ToWorkers } from './workers-protocol.ts'
@@ -71,9 +71,10 @@ export class Workers {
   checks (): HealthCheck[] {
     const roles = this.known.map(({ name }) => name).filter(name => !SHARED_PARTS.has(name))
     return [
-      { name: 'workers', check: async () => await this.reasonOf(name => SHARED_PARTS.has(name)) },
+      { name: 'workers', graceMs: SERVER_GRACE_MS, check: async () => await this.reasonOf(name => SHARED_PARTS.has(name)) },
       ...roles.map(name => ({
         name,
+        graceMs: ROLE_GRACE_MS,
         check: async () => await this.reasonOf(part => part === name),
         details: () => this.known.find(part => part.name === name)?.details ?? {}
       }))

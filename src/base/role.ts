@@ -23,11 +23,19 @@ export async function reasonOf ({ check }: Pick<HealthCheck, 'check'>): Promise<
   return await Promise.resolve().then(check).catch((error: unknown) => asError(error).message)
 }
 
+/** Another server of a cluster is found within it. */
+export const SERVER_GRACE_MS = 5000
+/** A role waits for elections, and for views. */
+export const ROLE_GRACE_MS = 60_000
+
 /** One part of the process, as Operations and /readyz show it. */
 export interface HealthCheck {
   name: string
   /** Why it is not ready, for an operator; null = it is. */
   check(): Promise<string | null> | string | null
+  /** For so many ms after it was last seen ready, its trouble does not make the process unready: it may be everybody's,
+   *  as while NATS elects a leader, and no other process would do better. */
+  graceMs: number
   /** What anybody may know of it. */
   details?(): Record<string, unknown>
 }

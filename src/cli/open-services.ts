@@ -56,10 +56,10 @@ function userName (): string {
 
 /** The NATS of the running service. Throws a Complaint when it does not answer within 5 s. */
 export async function openBus (config: Config, log: Log): Promise<Bus> {
-  return await connectBus({ url: await natsUrlOf(config), creds: config.natsCreds, name: 'jetpost cli', log }, 5000)
-    .catch(error => {
-      throw new Complaint(`NATS cannot be reached: ${(error as Error).message}`)
-    })
+  const options = { url: await natsUrlOf(config), creds: config.natsCreds, name: 'jetpost cli', log, isPatient: true }
+  return await connectBus(options, 5000).catch(error => {
+    throw new Complaint(`NATS cannot be reached: ${(error as Error).message}`)
+  })
 }
 
 async function natsUrlOf (config: Config): Promise<string> {

@@ -247,7 +247,7 @@ class GroupCommit {
     if (parts.length === 1 || (parts.length <= PLAIN_MAX && parts.every(part => part.messages.length === 1))) {
       return (await Promise.all(parts.map(part => this.commitAlone(part)))).flat()
     }
-    const ack = await this.publisher.publishBatch(parts.flatMap(part => part.messages)).catch(ackOf)
+    const ack = await this.send(parts.flatMap(part => part.messages))
     if (ack === null) return parts
     if (ack.error === undefined) return resolveAll(parts, ack)
     // One member's fault refuses all: halved until the faulty one stands alone.
@@ -256,14 +256,17 @@ class GroupCommit {
   }
 
   private async commitAlone (part: Part): Promise<Part[]> {
-    const { messages } = part
-    const ack =
-      await (messages.length === 1 ? this.publisher.publish(messages[0]!) : this.publisher.publishBatch(messages))
-        .catch(
-          ackOf
-        )
+    const ack = await this.send(part.messages)
     if (ack === null) return [part]
     return ack.error === undefined ? resolveAll([part], ack) : await this.settleRefused(part, ack.error)
+  }
+
+  /** Null when nobody answered. */
+  private async send (messages: OutgoingMessage[]): Promise<PublishAck | null> {
+    const sent = messages.length === 1 ? this.publisher.publish(messages[0]!) : this.publisher.publishBatch(messages)
+    const ack = await sent.catch(ackOf)
+    this.bus.reportCommit(ack !== null && !PASSING.has(ack.error?.err_code ?? 0))
+    return ack
   }
 
   /** A refusal may be our own earlier success (one server checks the expectation before the id): who holds the sequence

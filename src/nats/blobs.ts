@@ -1,3 +1,4 @@
+import type { JetStreamClient, ObjectStore } from 'nats'
 import { sleep } from '#src/base/backoff.ts'
 import { deadline } from '#src/base/errors.ts'
 import { CONTENT_BUCKET } from '#streams/topology.ts'
@@ -7,6 +8,7 @@ import type { Bus } from './connect.ts'
 import { isUnanswered, JetStreamError, unreadable } from './errors.ts'
 import { getMessage } from './get.ts'
 import { readRange } from './range.ts'
+import { withConnection } from './retry-on-disconnect.ts'
 import { subjectsUnder } from './status.ts'
 
 const AT_ONCE = 8
@@ -94,6 +96,15 @@ async function descriptionOf (bus: Bus, name: string): Promise<{ nuid: string, s
 }
 
 const TIMEOUT_MS = 10_000
+const stores = new WeakMap<JetStreamClient, Promise<ObjectStore>>()
+
+/** A store speaks by one connection, and is opened once on each. */
+function storeOf (js: JetStreamClient): Promise<ObjectStore> {
+  const opened = stores.get(js) ?? js.views.os(CONTENT_BUCKET)
+  stores.set(js, opened)
+  opened.catch(() => stores.delete(js))
+  return opened
+}
 
 /** Bodies too big for a fact. */
 export interface Blobs {
@@ -110,20 +121,34 @@ export interface Blobs {
 }
 
 /** Opens the object store, whose stream is part of the topology; every call ends within 10 s, but those that remove:
- *  they go piece by piece. */
+ *  they go piece by piece. What is not answered is put again, whole: the pieces of the first try are strays. */
 export async function openBlobs (bus: Bus): Promise<Blobs> {
-  const store = await bus.js.views.os(CONTENT_BUCKET)
-  const within = <T>(promise: Promise<T>) => deadline(promise, TIMEOUT_MS, 'the object store did not answer in time')
+  const ask = async <T>(question: (store: ObjectStore) => Promise<T>): Promise<T> => {
+    const asked = storeOf(bus.js).then(question)
+    return await deadline(asked, TIMEOUT_MS, 'the object store did not answer in time')
+  }
+  const put = async (name: string, bytes: Uint8Array) => {
+    for (const endMs = performance.now() + TIMEOUT_MS;; await sleep(PAUSE_MS)) {
+      try {
+        const store = await storeOf(bus.js)
+        return void await withConnection(bus, endMs - performance.now(), () => store.putBlob({ name }, bytes))
+      } catch (error) {
+        if (!isUnanswered(error) || performance.now() + PAUSE_MS >= endMs) throw error
+      }
+    }
+  }
+  await storeOf(bus.js)
   return {
-    put: async (name, bytes) => void await within(store.putBlob({ name }, bytes)),
+    put: async (name, bytes) => await deadline(put(name, bytes), TIMEOUT_MS, 'the object store took nothing in time'),
     async get (name, patient = false) {
-      const bytes = await within(store.getBlob(name))
+      const bytes = await ask(store => store.getBlob(name))
       if (bytes !== null || !patient) return bytes
       const described = await certainly(bus, CONTENT_STREAM, async () => await descriptionOf(bus, name))
       if (described === null) return null
       throw unreadable(CONTENT_STREAM, `${name} is there after all`)
     },
-    list: async () => (await within(store.list())).map(({ name, mtime }) => ({ name, writtenMs: Date.parse(mtime) })),
+    list: async () =>
+      (await ask(store => store.list())).map(({ name, mtime }) => ({ name, writtenMs: Date.parse(mtime) })),
     remove: async name => await deleteSecurely(bus, CONTENT_STREAM, await placesOfBlob(bus, name)),
     async removeStray (beforeMs) {
       const places = await placesOfStray(bus, beforeMs)

@@ -1,125 +1,246 @@
-import {
-  connect,
-  credsAuthenticator,
-  Events,
-  type ConnectionOptions,
-  type JetStreamClient,
-  type NatsConnection
-} from 'nats'
-import { readFile } from 'node:fs/promises'
-import { deadline } from '#src/base/errors.ts'
+import { Events, type JetStreamClient, type NatsConnection } from 'nats'
+import { sleep } from '#src/base/backoff.ts'
+import { asError, deadline } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { connectTo, findServer, urlsOf, type DialOptions } from './dial.ts'
 
-/** One connection to NATS, and since when it has stood without a break. */
+/** The connection to NATS, and since when it has stood without a break. */
 export interface Bus {
-  nc: NatsConnection
-  js: JetStreamClient
+  /** The connection of this moment. One that broke never comes back: another takes its place. */
+  readonly nc: NatsConnection
+  readonly js: JetStreamClient
   /** Unix ms since when the connection is up; null while it is down. */
   upSinceMs(): number | null
   /** Tells once when the connection breaks, at once when it is down; gives what takes that back. */
   onBreak(tell: () => void): () => void
+  /** Tells each time when another connection is up. */
+  onReconnect(tell: () => void): void
+  /** Hears a subject on this connection and on all after it; gives what ends that. */
+  hear(subject: string, tell: () => void): () => void
+  /** Whether a stream's leader answered for a commit. After 6 s without, another server is looked for: one that is cut
+   *  off from its cluster answers pings, and acknowledges nothing. */
+  reportCommit(wasHeard: boolean): void
   /** Resolves when the connection is up, or when `timeoutMs` are over. */
   whenUp(timeoutMs: number): Promise<void>
   close(): Promise<void>
 }
 
-export interface BusOptions {
-  /** `nats://[user:password@]host:port`, several parted by commas. */
-  url: string
-  /** Path of a .creds file, or null. */
-  creds: string | null
-  /** Shown in the server's connection list. */
-  name: string
+export interface BusOptions extends DialOptions {
   log: Log
+  /** Bears a server of a cluster that is deaf for seconds, as one is that a stream is restored to. */
+  isPatient?: boolean
 }
 
 /** Connects and keeps connecting for ever; rejects when the first connection takes over `timeoutMs`. */
 export async function connectBus (options: BusOptions, timeoutMs = 30_000): Promise<Bus> {
-  const connecting = connect(await connectionOptions(options))
-  const nc = await deadline(connecting, timeoutMs, `NATS did not answer within ${timeoutMs / 1000} s`).catch(error => {
-    connecting.then(late => late.close(), () => {})
-    throw error
-  })
-  return { nc, js: nc.jetstream({ timeout: 5000 }), ...followLine(nc, options.log), close: () => closeBus(nc) }
-}
-
-/** What those need to know who wait for an answer. */
-function followLine (nc: NatsConnection, log: Log): Pick<Bus, 'upSinceMs' | 'onBreak' | 'whenUp'> {
-  let upSinceMs: number | null = Date.now()
-  /** Told at the next turn: while the connection is up it will break, while it is down it will be up. */
-  const waiting = new Set<() => void>()
-  void watch(nc, log, value => {
-    upSinceMs = value
-    const told = [...waiting]
-    waiting.clear()
-    for (const listener of told) listener()
-  })
+  const line = new Line(options)
+  await line.open(timeoutMs)
   return {
-    upSinceMs: () => upSinceMs,
-    onBreak (listener) {
-      if (upSinceMs === null) listener()
-      else waiting.add(listener)
-      return () => void waiting.delete(listener)
+    get nc () {
+      return line.nc
     },
-    async whenUp (timeoutMs) {
-      if (upSinceMs !== null) return
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const timer = setTimeout(resolve, timeoutMs)
-      waiting.add(resolve)
-      await promise
-      waiting.delete(resolve)
-      clearTimeout(timer)
+    get js () {
+      return line.js
+    },
+    upSinceMs: () => line.upSinceMs(),
+    onBreak: tell => line.onBreak(tell),
+    onReconnect: tell => line.onReconnect(tell),
+    hear: (subject, tell) => line.hear(subject, tell),
+    reportCommit: wasHeard => line.reportCommit(wasHeard),
+    whenUp: timeoutMs => line.whenUp(timeoutMs),
+    close: () => line.close()
+  }
+}
+
+const AGAIN_MS = 200
+/** Three unanswered, and the server is left: within 4 s where there are others, within 16 s where there are none, since
+ *  to leave it would change nothing. */
+const PING_MS = 1000
+const ALONE_PING_MS = 4000
+const MISSED_MAX = 3
+/** Most elections are over by then. */
+const UNHEARD_MS = 6000
+/** In an election nobody acknowledges, and to go from server to server then does not help. */
+const STAY_MS = 10_000
+
+/** A subject that is heard on each connection. */
+interface Heard {
+  subject: string
+  tell: () => void
+  end: () => void
+}
+
+/** One connection after the other. The client's own way back is not used (2.29.3): it dials the server first that it
+ *  has just left, and never leaves one that takes no more bytes. */
+class Line {
+  nc!: NatsConnection
+  js!: JetStreamClient
+  private readonly options: BusOptions
+  private readonly closing = new AbortController()
+  private readonly heard = new Set<Heard>()
+  private readonly reconnected: Array<() => void> = []
+  /** Told once: while the connection is up it will break, while it is down it will be up. */
+  private readonly waiting = new Set<() => void>()
+  private server: string | null = null
+  private sinceMs: number | null = null
+  /** Since when no commit was heard, on the steady clock. */
+  private unheardSinceMs: number | null = null
+
+  constructor (options: BusOptions) {
+    this.options = options
+  }
+
+  async open (timeoutMs: number): Promise<void> {
+    let why = ''
+    const dialing = this.dialUntilUp(error => {
+      why = `: ${error.message}`
+    })
+    await deadline(dialing, timeoutMs, '').catch(async () => {
+      await this.close()
+      throw new Error(`NATS did not answer within ${timeoutMs / 1000} s${why}`)
+    })
+  }
+
+  upSinceMs (): number | null {
+    // The client knows first.
+    if (this.sinceMs !== null && this.nc.isClosed()) this.leave(this.nc)
+    return this.sinceMs
+  }
+
+  onBreak (tell: () => void): () => void {
+    if (this.upSinceMs() === null) tell()
+    else this.waiting.add(tell)
+    return () => void this.waiting.delete(tell)
+  }
+
+  onReconnect (tell: () => void): void {
+    this.reconnected.push(tell)
+  }
+
+  hear (subject: string, tell: () => void): () => void {
+    const heard: Heard = { subject, tell, end: () => {} }
+    this.heard.add(heard)
+    if (this.upSinceMs() !== null) this.subscribe(heard)
+    return () => {
+      this.heard.delete(heard)
+      heard.end()
     }
   }
-}
 
-async function connectionOptions (options: BusOptions): Promise<ConnectionOptions> {
-  const urls = options.url.split(',').map(url => new URL(url.trim()))
-  const { username, password, protocol } = urls[0]!
-  const isTls = protocol === 'tls:'
-  return {
-    servers: urls.map(url => url.host),
-    ...(username === '' ? {} : { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
-    ...(options.creds === null ? {} : { authenticator: credsAuthenticator(await readFile(options.creds)) }),
-    ...(isTls ? { tls: {} } : {}),
-    name: options.name,
-    noEcho: true,
-    // Else every request makes an Error for its stack, a twelfth of the accepting process's time.
-    noAsyncTraces: true,
-    // Names are the system's to look up: the client's own way asks name servers only, reads no hosts file, and waits
-    // half a minute for a mute one. With TLS it must be the client's: that is where it takes the name in the
-    // certificate from.
-    resolve: isTls,
-    waitOnFirstConnect: true,
-    maxReconnectAttempts: -1,
-    // A server that is just being reconfigured may refuse us twice; giving up for good would leave a process that lives
-    // and does nothing.
-    ignoreAuthErrorAbort: true,
-    reconnectTimeWait: 100,
-    reconnectJitter: 100,
-    // Two missed pings of 5 s: a server that hangs is left within 15 s.
-    pingInterval: 5000,
-    maxPingOut: 2
+  async whenUp (timeoutMs: number): Promise<void> {
+    if (this.upSinceMs() !== null) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, timeoutMs)
+    this.waiting.add(resolve)
+    await promise
+    this.waiting.delete(resolve)
+    clearTimeout(timer)
   }
-}
 
-async function watch (nc: NatsConnection, log: Log, set: (since: number | null) => void): Promise<void> {
-  for await (const status of nc.status()) {
-    if (status.type === Events.Disconnect) {
-      set(null)
-      log.warn('nats disconnected')
-    } else if (status.type === Events.Reconnect) {
-      set(Date.now())
-      log.info('nats connected again')
-    } else if (status.type === Events.Error) {
-      log.warn({ error: String(status.data) }, 'nats reports an error')
+  reportCommit (wasHeard: boolean): void {
+    if (wasHeard) {
+      this.unheardSinceMs = null
+      return
+    }
+    this.unheardSinceMs ??= performance.now()
+    if (performance.now() - this.unheardSinceMs < UNHEARD_MS || this.isAlone()) return
+    if (this.sinceMs === null || Date.now() - this.sinceMs < STAY_MS) return
+    this.options.log.warn({ server: this.server }, 'nats acknowledges nothing: another server is looked for')
+    this.leave(this.nc)
+  }
+
+  /** Flushes what is on its way for at most 2 s, then closes. */
+  async close (): Promise<void> {
+    this.closing.abort()
+    if (this.sinceMs === null) return
+    this.sinceMs = null
+    if (this.nc.isClosed()) return
+    await deadline(this.nc.flush(), 2000, 'flush took too long').catch(() => {})
+    await this.nc.close()
+  }
+
+  private async dialUntilUp (onError: (error: Error) => void): Promise<void> {
+    const { signal } = this.closing
+    for (let avoid = this.server; !signal.aborted; await sleep(AGAIN_MS, signal)) {
+      try {
+        const server = await findServer(this.options, this.told(), avoid, signal)
+        avoid = server.name
+        return this.adopt(await connectTo(server, this.options), server.name)
+      } catch (error) {
+        onError(asError(error))
+      }
     }
   }
-}
 
-/** Flushes what is on its way for at most 2 s, then closes. */
-async function closeBus (nc: NatsConnection): Promise<void> {
-  if (nc.isClosed()) return
-  await deadline(nc.flush(), 2000, 'flush took too long').catch(() => {})
-  await nc.close()
+  private adopt (nc: NatsConnection, server: string): void {
+    if (this.closing.signal.aborted) return void nc.close()
+    this.nc = nc
+    this.js = nc.jetstream({ timeout: 5000 })
+    this.server = server
+    this.sinceMs = Date.now()
+    this.unheardSinceMs = null
+    for (const heard of this.heard) this.subscribe(heard)
+    void nc.closed().then(() => this.leave(nc))
+    void this.logErrors(nc)
+    void this.listenFor(nc)
+    this.tellAll()
+  }
+
+  /** Throws a connection away, with all that is still to be written to it, and looks for another. */
+  private leave (nc: NatsConnection): void {
+    if (nc !== this.nc || this.sinceMs === null) return
+    this.sinceMs = null
+    this.options.log.warn('nats disconnected')
+    this.tellAll()
+    void nc.close()
+    void this.reconnect()
+  }
+
+  private async reconnect (): Promise<void> {
+    const { log } = this.options
+    await this.dialUntilUp(error => log.debug({ reason: error.message }, 'nats does not answer'))
+    if (this.sinceMs === null) return
+    log.info('nats connected again')
+    for (const tell of this.reconnected) tell()
+  }
+
+  private tellAll (): void {
+    const told = [...this.waiting]
+    this.waiting.clear()
+    for (const tell of told) tell()
+  }
+
+  private subscribe (heard: Heard): void {
+    const subscription = this.nc.subscribe(heard.subject, { callback: () => heard.tell() })
+    heard.end = () => subscription.unsubscribe()
+  }
+
+  /** By turns, not by the clock: after a stall of our own the answers lie there unread. */
+  private async listenFor (nc: NatsConnection): Promise<void> {
+    const answered = () => {
+      missed = 0
+    }
+    let missed = 0
+    for (; !nc.isClosed() && missed < MISSED_MAX; missed++) {
+      nc.flush().then(answered, () => {})
+      await sleep(this.isAlone() || this.options.isPatient === true ? ALONE_PING_MS : PING_MS, this.closing.signal)
+      if (this.closing.signal.aborted) return
+    }
+    this.leave(nc)
+  }
+
+  private async logErrors (nc: NatsConnection): Promise<void> {
+    for await (const { type, data } of nc.status()) {
+      if (type === Events.Error) this.options.log.warn({ error: String(data) }, 'nats reports an error')
+    }
+  }
+
+  /** The servers of the cluster, by the word of the one we are or were connected to. */
+  private told (): readonly string[] {
+    return (this.nc as NatsConnection | undefined)?.info?.connect_urls ?? []
+  }
+
+  private isAlone (): boolean {
+    return urlsOf(this.options.url).length === 1 && this.told().length < 2
+  }
 }

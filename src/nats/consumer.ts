@@ -1,3 +1,4 @@
+import type { ConsumerMessages } from 'nats'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 
@@ -37,6 +38,30 @@ export async function createConsumer (
     timeoutMs
   )
   return { name: info.name, pending: info.num_pending }
+}
+
+/** Messages of a consumer, at most `prefetch` of them before they are asked for. Stops with `stopping`, by `stop` when
+ *  that is given; and with its connection, since the client would wait on it for ever. */
+export async function consume (
+  bus: Bus,
+  { stream, name, prefetch }: { stream: string, name: string, prefetch: number },
+  stopping: AbortSignal,
+  stop = (messages: ConsumerMessages) => messages.stop()
+): Promise<ConsumerMessages> {
+  const { nc, js } = bus
+  const consumer = await js.consumers.get(stream, name)
+  const messages = await consumer.consume({ max_messages: prefetch, expires: 10_000, abort_on_missing_resource: true })
+  const onAbort = () => stop(messages)
+  stopping.addEventListener('abort', onAbort, { once: true })
+  const forget = bus.onBreak(() => messages.stop())
+  void messages.closed().then(() => {
+    stopping.removeEventListener('abort', onAbort)
+    forget()
+  })
+  if (stopping.aborted) onAbort()
+  // It broke before we could hear of it.
+  if (nc.isClosed()) messages.stop()
+  return messages
 }
 
 /** Does not wait for an answer. */

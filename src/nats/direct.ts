@@ -26,7 +26,8 @@ export async function getDirectBatch (
   request: object,
   timeoutMs = ANSWER_MS
 ): Promise<DirectBatch> {
-  return await retryOnDisconnect(bus, timeoutMs, async leftMs => await requestOnce(bus, stream, request, leftMs))
+  const ask = async (leftMs: number) => await requestOnce(bus, stream, request, leftMs)
+  return await retryOnDisconnect(bus, timeoutMs, ask, 'replicas')
 }
 
 async function requestOnce (bus: Bus, stream: string, request: object, timeoutMs: number): Promise<DirectBatch> {

@@ -1,4 +1,3 @@
-import { Events } from 'nats'
 import { RESTORING } from '#streams/backup.ts'
 import { consumerPlans, streamPlans, type ConsumerPlan, type Retention, type StreamPlan } from '#streams/topology.ts'
 import { Complaint } from '#src/base/errors.ts'
@@ -58,13 +57,8 @@ export function keepTopology (bus: Bus, options: EnsureOptions): Role {
     onError: error => options.log.warn({ reason: reasonOf(error) }, 'streams not ensured after a reconnect'),
     unhealthyReason: ({ error }) => (error === null ? null : reasonOf(error))
   })
-  void onReconnect(bus, () => rounds.wake())
+  bus.onReconnect(() => rounds.wake())
   return rounds
-}
-
-/** Ends with the bus. */
-async function onReconnect (bus: Bus, act: () => void): Promise<void> {
-  for await (const { type } of bus.nc.status()) if (type === Events.Reconnect) act()
 }
 
 /** After a start the server answers before its JetStream does. */

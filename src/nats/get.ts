@@ -51,7 +51,8 @@ async function getFromAny (
   const message = await retryOnDisconnect(
     bus,
     timeoutMs,
-    async timeout => await bus.nc.request(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(query), { timeout })
+    async timeout => await bus.nc.request(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(query), { timeout }),
+    'replicas'
   )
   const code = message.headers?.code ?? 0
   if (code === 404) return null

@@ -1,7 +1,7 @@
 import type { JsMsg } from 'nats'
 import { asError } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
-import { createConsumer, type ConsumerRange } from './consumer.ts'
+import { consume, createConsumer, type ConsumerRange } from './consumer.ts'
 
 /** The messages of a stream, one after the other and none left out. */
 export interface OrderedMessages {
@@ -24,16 +24,7 @@ export async function openOrdered (
   signal: AbortSignal
 ): Promise<OrderedMessages> {
   const { name } = await createConsumer(bus, range, INACTIVE_MS)
-  const consumer = await bus.js.consumers.get(range.stream, name)
-  const messages = await consumer.consume({
-    max_messages: prefetch,
-    expires: 10_000,
-    abort_on_missing_resource: true
-  })
-  const stop = () => messages.stop()
-  signal.addEventListener('abort', stop, { once: true })
-  void messages.closed().then(() => signal.removeEventListener('abort', stop))
-  if (signal.aborted) stop()
+  const messages = await consume(bus, { stream: range.stream, name, prefetch }, signal)
   const iterator = messages[Symbol.asyncIterator]()
   let delivered = 0
   let fault: Error | null = null
@@ -50,6 +41,6 @@ export async function openOrdered (
       return null
     },
     fault: () => fault,
-    stop
+    stop: () => messages.stop()
   }
 }

@@ -79,7 +79,7 @@ async function keepAll (
   const iterator = pieces[Symbol.asyncIterator]()
   for (let number = 1;; number++) {
     const { value: piece, done } = await next(iterator.next())
-    if (done === true) throw new Late('the connection to NATS was closed')
+    if (done === true) throw new Late('the connection to NATS broke')
     if (piece.data.length === 0) return refuseUnlessWhole(piece)
     refuseGap(piece, number)
     await keep(piece.data)

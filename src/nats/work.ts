@@ -4,6 +4,7 @@ import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from './connect.ts'
+import { consume } from './consumer.ts'
 
 /** One message to work on. A crash may lose its acknowledgement: read the facts before you act on a redelivered one. */
 export interface Job {
@@ -65,7 +66,7 @@ class Worker {
     this.options = options
     // Three times within ack_wait: a job that takes long is not redelivered to another worker.
     this.keepAlive = setInterval(() => {
-      for (const { message } of this.inProgress.values()) message.working()
+      for (const { message } of this.inProgress.values()) this.respond(message, '+WPI')
     }, options.plan.ack_wait / 3e6)
     this.running = this.run()
   }
@@ -83,6 +84,8 @@ class Worker {
 
   private async run (): Promise<void> {
     while (!this.stopping.signal.aborted) {
+      await this.bus.whenUp(REOPEN_MS)
+      if (this.bus.upSinceMs() === null) continue
       try {
         await this.consume(await this.open())
       } catch (error) {
@@ -100,20 +103,11 @@ class Worker {
   private async open (): Promise<ConsumerMessages> {
     const { plan, concurrency, repair } = this.options
     await repair(plan)
-    const consumer = await this.bus.js.consumers.get(plan.stream, plan.durable_name)
-    const messages = await consumer.consume({
-      max_messages: Math.max(2, concurrency),
-      expires: 10_000,
-      abort_on_missing_resource: true
-    })
-    const stop = () => {
+    const source = { stream: plan.stream, name: plan.durable_name, prefetch: Math.max(2, concurrency) }
+    const messages = await consume(this.bus, source, this.stopping.signal, messages => {
       this.free?.()
       setTimeout(() => messages.stop(), HANDBACK_MS)
-    }
-    const { signal } = this.stopping
-    signal.addEventListener('abort', stop, { once: true })
-    void messages.closed().then(() => signal.removeEventListener('abort', stop))
-    if (signal.aborted) stop()
+    })
     this.problem = null
     return messages
   }
@@ -123,7 +117,7 @@ class Worker {
       const known = this.inProgress.get(message.seq)
       // Redelivered while it is in progress (the server restarted): the newest message is the one to acknowledge.
       if (known !== undefined) known.message = message
-      else if (this.stopping.signal.aborted) message.nak(NOT_HERE_MS)
+      else if (this.stopping.signal.aborted) this.respond(message, laterBy(NOT_HERE_MS))
       else void this.start(message)
       if (this.inProgress.size >= this.options.concurrency && !this.stopping.signal.aborted) {
         await new Promise<void>(resolve => {
@@ -135,10 +129,17 @@ class Worker {
     if (reason instanceof Error && !this.stopping.signal.aborted) this.report(reason)
   }
 
+  /** On the connection of this moment: the one that brought the message may be gone. Source: nats-server ADR-15. */
+  private respond (message: JsMsg, word: string): void {
+    // The client's type does not name it.
+    const { reply } = message as JsMsg & { reply: string }
+    if (this.bus.upSinceMs() !== null) this.bus.nc.publish(reply, word)
+  }
+
   private async start (message: JsMsg): Promise<void> {
     const entry: InProgress = { message, settled: false }
     this.inProgress.set(message.seq, entry)
-    const job = jobOf(entry)
+    const job = jobOf(entry, (message, word) => this.respond(message, word))
     try {
       await this.options.handle(job)
     } catch (error) {
@@ -151,13 +152,18 @@ class Worker {
   }
 }
 
+/** Redelivered after so many ms. The server takes whole nanoseconds only, and a fraction of one as no delay at all. */
+function laterBy (delayMs: number): string {
+  return `-NAK ${JSON.stringify({ delay: Math.ceil(delayMs) * 1e6 })}`
+}
+
 /** Settled once: what comes later does nothing. */
-function jobOf (entry: InProgress): Job {
+function jobOf (entry: InProgress, respond: (message: JsMsg, word: string) => void): Job {
   const { message } = entry
-  const settle = (how: (message: JsMsg) => void) => {
+  const settle = (word: string) => {
     if (entry.settled) return
     entry.settled = true
-    how(entry.message)
+    respond(entry.message, word)
   }
   return {
     subject: message.subject,
@@ -165,8 +171,7 @@ function jobOf (entry: InProgress): Job {
     bytes: message.data,
     redelivered: message.redelivered,
     deliveryCount: message.info.deliveryCount,
-    ack: () => settle(latest => latest.ack()),
-    // The server takes whole nanoseconds only, and a fraction of one as no delay at all.
-    retryAfter: delayMs => settle(latest => latest.nak(Math.ceil(delayMs)))
+    ack: () => settle('+ACK'),
+    retryAfter: delayMs => settle(laterBy(delayMs))
   }
 }

@@ -152,10 +152,11 @@ t.test('/readyz says which part is not ready, and the log says why, once', async
     said.set(part, `${said.get(part) ?? ''}${reason}`)
   const log = { ...createLog('silent'), warn } as never
   const checks = [
-    { name: 'postgres', check: async () => QUOTED },
-    { name: 'sender', check: () => null, details: () => ({ queued: 1 }) },
+    { name: 'postgres', graceMs: 0, check: async () => QUOTED },
+    { name: 'sender', graceMs: 0, check: () => null, details: () => ({ queued: 1 }) },
     {
       name: 'nats',
+      graceMs: 0,
       check: () => {
         throw new Error(QUOTED)
       }
@@ -175,6 +176,29 @@ t.test('/readyz says which part is not ready, and the log says why, once', async
     }]
   })
   t.strictSame(said, new Map([['postgres', QUOTED], ['nats', QUOTED]]))
+})
+
+t.test('/readyz bears the trouble of a part for its grace, and says so; one that never was ready is not borne', async t => {
+  const reasons: Record<string, string | null> = { bears: null, short: null }
+  const checks = [
+    { name: 'bears', graceMs: Infinity, check: () => reasons.bears! },
+    { name: 'short', graceMs: 0, check: () => reasons.short! }
+  ]
+  const http = failingServer({}, { checks })
+  const ask = async () => (await http.inject({ url: '/readyz' }))
+  reasons.bears = 'it has not begun'
+  t.match(await ask(), { statusCode: 503 })
+  reasons.bears = null
+  t.match(await ask(), { statusCode: 200 })
+  reasons.bears = 'it elects a leader'
+  const borne = await ask()
+  t.match([borne.statusCode, borne.json()], [200, {
+    status: 'ready',
+    parts: [{ name: 'bears', ready: false, reason: String }, { name: 'short', ready: true }]
+  }])
+  reasons.short = 'it is gone'
+  t.match(await ask(), { statusCode: 503 })
+  await http.close()
 })
 
 t.test('what fails outside the API is a masked 500, also in /metrics', async t => {

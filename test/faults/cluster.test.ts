@@ -1,24 +1,26 @@
 import { headers } from 'nats'
 import { setImmediate } from 'node:timers/promises'
-import t from 'tap'
+import { randomBytes } from 'node:crypto'
+import t, { type Test } from 'tap'
 import { loadRequest } from '#src/actions/stored-request.ts'
 import { newId } from '#src/base/id.ts'
+import { createLog } from '#src/base/log.ts'
 import { api } from '#src/nats/api.ts'
 import { createAppender, type Append } from '#src/nats/append.ts'
-import { deleteSecurely } from '#src/nats/blobs.ts'
+import { CONTENT_STREAM, deleteSecurely, openBlobs } from '#src/nats/blobs.ts'
 import { certainly, factAt, isBeyond } from '#src/nats/certain.ts'
-import type { Bus } from '#src/nats/connect.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
 import { lastSequence } from '#src/nats/get.ts'
 import { encodeFact } from '#streams/catalog.ts'
 import { subjects } from '#streams/subjects.ts'
 import { requested } from '../support/facts.ts'
-import { openCluster } from '../support/nats-cluster.ts'
+import { openCluster, type ClusterServer } from '../support/nats-cluster.ts'
 import { until } from '../support/wait.ts'
 
 const cluster = await openCluster(t)
 const { servers } = cluster
-await cluster.make('REQUESTS', 'EMAILS')
+await cluster.make('REQUESTS', 'EMAILS', CONTENT_STREAM)
 const anywhere = await cluster.connect(servers[0]!)
 
 /** An email's request, ready to be appended. */
@@ -91,13 +93,73 @@ async function answered<T> (ask: () => Promise<T>): Promise<T> {
   }
 }
 
-t.test('what was deleted is gone at once, also where nothing lies behind it', async t => {
+/** A connection to any of the three, and the server it came to. */
+async function somewhere (t: Test, name: string): Promise<{ bus: Bus, at: ClusterServer }> {
+  const url = servers.map(server => server.url).join()
+  const bus = await connectBus({ url, creds: null, name, log: createLog('silent') })
+  t.teardown(() => bus.close())
+  return { bus, at: servers.find(server => server.name === bus.nc.info!.server_name)! }
+}
+
+t.test('a server that hangs is left with what was still to be written to it, and one connection is there after', async t => {
+  const { bus, at } = await somewhere(t, 'leaves')
+  const appender = createAppender(bus)
+  await appender.append([request().part], 20_000)
+  let heard = 0
+  bus.hear('heard', () => heard++)
+  at.freeze()
+  for (let i = 0; i < 5; i++) bus.nc.publish('bulk', new Uint8Array(4_000_000))
+  const { email, part } = request()
+  const [seq] = await appender.append([part], 20_000)
+  t.not(bus.nc.info!.server_name, at.name)
+  const another = servers.find(({ name }) => name !== at.name && name !== bus.nc.info!.server_name)!
+  const beyond = await cluster.connect(another)
+  await until(async () => {
+    beyond.nc.publish('heard')
+    return heard > 0
+  })
+  at.thaw()
+  await until(async () => await at.connections('leaves') === 0)
+  const counts = await Promise.all(servers.map(server => server.connections('leaves')))
+  t.equal(counts.reduce((sum, count) => sum + count), 1)
+  t.match(await answered(() => loadRequest(bus, seq!, email)), { fact: { data: { email } } })
+})
+
+t.test('a server that is cut off from the others is left: it answers, and acknowledges nothing', async t => {
+  const { bus, at } = await somewhere(t, 'cut off')
+  const appender = createAppender(bus)
+  await appender.append([request().part], 20_000)
+  // So that it is no newcomer, which stays a while.
+  await until(() => Date.now() - bus.upSinceMs()! > 10_000)
+  at.cutOff()
+  t.teardown(() => at.join())
+  const [seq] = await appender.append([request().part], 40_000)
+  t.ok(seq! > 0)
+  t.not(bus.nc.info!.server_name, at.name)
+  at.join()
+})
+
+t.test('what is put in the object store while a server hangs is there', async t => {
+  const { bus, at } = await somewhere(t, 'puts')
+  const blobs = await openBlobs(bus)
+  const bytes = randomBytes(300_000)
+  await blobs.put('before', bytes)
+  at.freeze()
+  const put = await blobs.put('while', bytes).then(() => true, error => isUnanswered(error))
+  at.thaw()
+  t.equal(put, true)
+  await until(async () => await blobs.put('after', bytes).then(() => true, () => false))
+  t.strictSame(Buffer.from((await answered(() => blobs.get('after', true)))!), bytes)
+})
+
+t.test('what was deleted is gone, also where nothing lies behind it', async t => {
   const places = (await store(anywhere, 3)).sort((a, b) => a.seq - b.seq)
   const [kept, ...others] = places
   for (const { seq, email } of others) {
     await deleteSecurely(anywhere, 'REQUESTS', [seq])
-    t.equal(await answered(() => factAt(anywhere, 'REQUESTS', seq)), null)
-    t.equal(await answered(() => loadRequest(anywhere, seq, email)), null)
+    // A replica that acknowledged nothing of it may still show it for a moment.
+    await until(async () => await answered(() => factAt(anywhere, 'REQUESTS', seq)) === null)
+    await until(async () => await answered(() => loadRequest(anywhere, seq, email)) === null)
   }
   t.match(await answered(() => factAt(anywhere, 'REQUESTS', kept!.seq)), { seq: kept!.seq })
 })

@@ -8,6 +8,7 @@ import { choosePort } from '#src/embedded/ports.ts'
 import { startSupervised } from '#src/embedded/supervised-process.ts'
 import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { openLine } from './line.ts'
 import type { Ending } from './servers.ts'
 import { until } from './wait.ts'
 
@@ -22,6 +23,11 @@ export interface ClusterServer {
   /** Its lines stay, and nothing is answered until `thaw`. */
   freeze(): void
   thaw(): void
+  /** The others do not hear it, nor it them, until `join`; clients reach it. */
+  cutOff(): void
+  join(): void
+  /** How many connections of that name it has. */
+  connections(name: string): Promise<number>
 }
 
 /** Three nats-servers of the test's own, as one cluster; ended with the test. */
@@ -46,11 +52,18 @@ export async function openCluster (t: Ending): Promise<NatsCluster> {
   })
   const routes: number[] = []
   for (const _name of NAMES) routes.push(await choosePort(null, null, ''))
+  // Each hears each by a line that can be cut: by i and j, what i dials of j.
+  const lines = await Promise.all(NAMES.map(async () =>
+    await Promise.all(routes.map(async route => await openLine(t, '127.0.0.1', route)))
+  ))
   const servers: ClusterServer[] = []
   for (const [i, name] of NAMES.entries()) {
     const port = await choosePort(null, null, '')
     const config = join(folder, `${name}.conf`)
-    writeFileSync(config, serverConfig({ name, port, routes, own: routes[i]!, storeDir: join(folder, name) }))
+    const monitor = await choosePort(null, null, '')
+    const others = lines[i]!.filter((_line, j) => j !== i).map(line => line.port)
+    const storeDir = join(folder, name)
+    writeFileSync(config, serverConfig({ name, port, monitor, own: routes[i]!, others, storeDir }))
     const server = await startSupervised({
       file,
       args: ['--config', config],
@@ -65,7 +78,16 @@ export async function openCluster (t: Ending): Promise<NatsCluster> {
       await server.stop()
     })
     const freeze = () => void process.kill(server.pid, 'SIGSTOP')
-    servers.push({ name, url: `nats://jetpost:secret@127.0.0.1:${port}`, freeze, thaw })
+    const between = lines.flatMap((dialed, from) => dialed.filter((_line, to) => from !== to && (from === i || to === i)))
+    servers.push({
+      name,
+      url: `nats://jetpost:secret@127.0.0.1:${port}`,
+      freeze,
+      thaw,
+      cutOff: () => between.forEach(line => line.cut()),
+      join: () => between.forEach(line => line.mend()),
+      connections: name => countConnections(monitor, name)
+    })
   }
   const cluster = { servers, connect: connectTo(t), make, leaderOf }
 
@@ -102,20 +124,29 @@ function connectTo (t: Ending) {
   }
 }
 
+async function countConnections (monitor: number, name: string): Promise<number> {
+  const answer = await fetch(`http://127.0.0.1:${monitor}/connz`)
+  const { connections } = await answer.json() as { connections: Array<{ name: string }> }
+  return connections.filter(connection => connection.name === name).length
+}
+
 interface ServerPlan {
   name: string
   port: number
-  /** Ports of the routes of all three. */
-  routes: number[]
+  monitor: number
+  /** The port of its own routes, and where it finds those of the others. */
   own: number
+  others: number[]
   storeDir: string
 }
 
-// Addresses of others are not told, so that a connection to one server alone stays there.
-function serverConfig ({ name, port, routes, own, storeDir }: ServerPlan): string {
+// Addresses of others are not told: a connection to one server alone stays there, and no server finds another but by the
+// line that can be cut.
+function serverConfig ({ name, port, monitor, own, others, storeDir }: ServerPlan): string {
   return `
 server_name: ${name}
 listen: "127.0.0.1:${port}"
+http: "127.0.0.1:${monitor}"
 max_payload: 8MB
 max_pending: 256MB
 jetstream { store_dir: ${JSON.stringify(storeDir)}, sync_interval: always }
@@ -124,9 +155,10 @@ cluster {
   name: test
   listen: "127.0.0.1:${own}"
   no_advertise: true
+  advertise: "127.0.0.1:9"
   ping_interval: "2s"
   ping_max: 2
-  routes: [${routes.filter(route => route !== own).map(route => `"nats://127.0.0.1:${route}"`).join(', ')}]
+  routes: [${others.map(route => `"nats://127.0.0.1:${route}"`).join(', ')}]
 }
 `
 }

@@ -7,6 +7,7 @@ import { sleep } from '#src/base/backoff.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
+import { untilAnswered } from '#src/nats/retry-on-disconnect.ts'
 import { conflict, idsOf, invalid, mustFault, unavailable } from './errors.ts'
 
 const HEADER = 'idempotency-key'
@@ -86,7 +87,9 @@ export class Acceptor {
   }
 
   private async find (account: string, hash: string): Promise<RequestClaimed['data'] | null> {
-    const last = await getFact(this.services.factLog.bus, 'REQUESTS', { last_by_subj: subjects.claim(account, hash) })
+    const { bus } = this.services.factLog
+    const subject = subjects.claim(account, hash)
+    const last = await untilAnswered(() => getFact(bus, 'REQUESTS', { last_by_subj: subject }))
     return last?.fact.type === 'request.claimed' ? last.fact.data : null
   }
 

@@ -29,7 +29,7 @@ export class Gathering {
   private round: { over: Promise<void>, end: AbortController } | null = null
   private endedMs = 0
   private hurriedMs = -Infinity
-  private readonly subscription
+  private readonly stopHearing: () => void
   /** Of the same connection. */
   private readonly siblings: Set<Gathering>
 
@@ -40,7 +40,7 @@ export class Gathering {
   constructor ({ bus, members, patientMs = PATIENT_MS }: { bus: Bus, members: number, patientMs?: number }) {
     this.patientMs = patientMs
     this.members = members
-    this.subscription = bus.nc.subscribe(HURRY, { callback: () => this.hurry() })
+    this.stopHearing = bus.hear(HURRY, () => this.hurry())
     this.siblings = gatherings.get(bus) ?? new Set()
     gatherings.set(bus, this.siblings.add(this))
   }
@@ -55,7 +55,7 @@ export class Gathering {
   leave (): void {
     this.round?.end.abort()
     if (--this.members > 0) return
-    this.subscription.unsubscribe()
+    this.stopHearing()
     this.siblings.delete(this)
   }
 
