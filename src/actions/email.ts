@@ -107,7 +107,8 @@ export async function prepareEmail (
       ? null
       : services.templates.render(key.account, { ...draft.template, ownSubject: draft.subject !== null }, budget),
     untilAnswered(async () =>
-      await services.suppressions.standing(key.account, draft.recipients.map(({ address }) => address)))
+      await services.suppressions.standing(key.account, draft.recipients.map(({ address }) => address))
+    )
   ])
   if (rendered instanceof Refusal) return rendered
   const subject = draft.subject ?? rendered?.subject ?? null

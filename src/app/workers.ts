@@ -71,7 +71,11 @@ export class Workers {
   checks (): HealthCheck[] {
     const roles = this.known.map(({ name }) => name).filter(name => !SHARED_PARTS.has(name))
     return [
-      { name: 'workers', graceMs: SERVER_GRACE_MS, check: async () => await this.reasonOf(name => SHARED_PARTS.has(name)) },
+      {
+        name: 'workers',
+        graceMs: SERVER_GRACE_MS,
+        check: async () => await this.reasonOf(name => SHARED_PARTS.has(name))
+      },
       ...roles.map(name => ({
         name,
         graceMs: ROLE_GRACE_MS,

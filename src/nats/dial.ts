@@ -29,8 +29,9 @@ const LOOKUP_MS = 5000
 const SPEAK_MS = 5000
 const CONNECT_MS = 5000
 
-/** The first server that speaks. All are dialed at once: those that are configured, and those that one of them has told
- *  of (`host:port`); `avoid` only when none of the others speaks. Deadline 15 s. Throws the first error that was met. */
+/** The first server that speaks. All are dialed at once: those that are configured, and those that one of them has
+ *  told of (`host:port`); `avoid` only when none of the others speaks. Deadline 15 s. Throws the first error that was
+ *  met. */
 export async function findServer (
   options: DialOptions,
   told: readonly string[],

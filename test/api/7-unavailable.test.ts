@@ -178,7 +178,7 @@ t.test('/readyz says which part is not ready, and the log says why, once', async
   t.strictSame(said, new Map([['postgres', QUOTED], ['nats', QUOTED]]))
 })
 
-t.test('/readyz bears the trouble of a part for its grace, and says so; one that never was ready is not borne', async t => {
+t.test('/readyz bears the trouble of a part for its grace; never of one that was not ready yet', async t => {
   const reasons: Record<string, string | null> = { bears: null, short: null }
   const checks = [
     { name: 'bears', graceMs: Infinity, check: () => reasons.bears! },

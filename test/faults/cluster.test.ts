@@ -101,7 +101,7 @@ async function somewhere (t: Test, name: string): Promise<{ bus: Bus, at: Cluste
   return { bus, at: servers.find(server => server.name === bus.nc.info!.server_name)! }
 }
 
-t.test('a server that hangs is left with what was still to be written to it, and one connection is there after', async t => {
+t.test('a server that hangs is left with what is still to be written to it; one connection is there after', async t => {
   const { bus, at } = await somewhere(t, 'leaves')
   const appender = createAppender(bus)
   await appender.append([request().part], 20_000)

@@ -53,9 +53,9 @@ export async function openCluster (t: Ending): Promise<NatsCluster> {
   const routes: number[] = []
   for (const _name of NAMES) routes.push(await choosePort(null, null, ''))
   // Each hears each by a line that can be cut: by i and j, what i dials of j.
-  const lines = await Promise.all(NAMES.map(async () =>
-    await Promise.all(routes.map(async route => await openLine(t, '127.0.0.1', route)))
-  ))
+  const lines = await Promise.all(
+    NAMES.map(async () => await Promise.all(routes.map(async route => await openLine(t, '127.0.0.1', route))))
+  )
   const servers: ClusterServer[] = []
   for (const [i, name] of NAMES.entries()) {
     const port = await choosePort(null, null, '')
@@ -78,7 +78,9 @@ export async function openCluster (t: Ending): Promise<NatsCluster> {
       await server.stop()
     })
     const freeze = () => void process.kill(server.pid, 'SIGSTOP')
-    const between = lines.flatMap((dialed, from) => dialed.filter((_line, to) => from !== to && (from === i || to === i)))
+    const between = lines.flatMap((dialed, from) =>
+      dialed.filter((_line, to) => from !== to && (from === i || to === i))
+    )
     servers.push({
       name,
       url: `nats://jetpost:secret@127.0.0.1:${port}`,
@@ -140,8 +142,8 @@ interface ServerPlan {
   storeDir: string
 }
 
-// Addresses of others are not told: a connection to one server alone stays there, and no server finds another but by the
-// line that can be cut.
+// Addresses of others are not told: a connection to one server alone stays there, and servers find each other by lines
+// that can be cut, and by nothing else.
 function serverConfig ({ name, port, monitor, own, others, storeDir }: ServerPlan): string {
   return `
 server_name: ${name}
