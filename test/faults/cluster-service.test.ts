@@ -4,12 +4,13 @@ import t, { type Test } from 'tap'
 import type { Shot } from '#src/cli/bench/load.ts'
 import { API_KEY, startTestApp, type TestApp } from '../support/app.ts'
 import { fixedRate } from '../support/load.ts'
-import { LONG } from '../support/long.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openCluster, type ClusterServer, type NatsCluster } from '../support/nats-cluster.ts'
 import { openWorld, reckon, smallMail, subscribe, type World } from '../support/reckoning.ts'
 
-t.setTimeout(300_000)
+t.setTimeout(LONG ? 1_500_000 : 300_000)
 const FAULT_MS = LONG ? 20_000 : 12_000
+const AFTER_MS = 3000
 const RECOVERY_MS = 90_000
 const LOOK_MS = 250
 
@@ -36,8 +37,8 @@ async function serverOf ({ cluster }: House): Promise<ClusterServer> {
   throw new Error('the app is not connected')
 }
 
-/** Sends all the while, and resolves to what was answered; nothing may be refused, and nobody be called unready. */
-async function sendThrough (t: Test, { app }: House, fault: () => Promise<void>): Promise<Shot[]> {
+/** Sends all the while, and resolves to what was answered. */
+async function sendAll ({ app }: House, fault: () => Promise<void>): Promise<Shot[]> {
   const over = new AbortController()
   const shots = fixedRate({
     url: app.url,
@@ -49,50 +50,109 @@ async function sendThrough (t: Test, { app }: House, fault: () => Promise<void>)
     signal: over.signal,
     onShot: () => {}
   })
-  const unready: unknown[] = []
-  const looking = (async () => {
-    for (; !over.signal.aborted; await sleep(LOOK_MS)) {
-      const { status, body } = await app.request('GET', '/readyz', { key: null })
-      if (status !== 200) unready.push(body)
-    }
-  })()
   await sleep(1000)
   await fault()
   over.abort()
-  await looking
-  t.strictSame(unready, [], 'ready all the while')
   return await shots
 }
 
-async function check (t: Test, { app, world }: House, shots: Shot[]): Promise<void> {
-  t.strictSame(shots.filter(({ status }) => status !== 202), [], `of ${shots.length} all are accepted`)
-  const jetpost = { request: (method: string, path: string, body?: unknown) => app.request(method, path, { body }) }
-  const { doubled, doubted } = await reckon(t, jetpost, world, shots, RECOVERY_MS)
-  t.comment(`doubled ${doubled}, doubted ${doubted}, slowest ${Math.max(...shots.map(({ ms }) => ms))} ms`)
+/** The same; nobody may be called unready meanwhile. */
+async function sendThrough (t: Test, house: House, fault: () => Promise<void>): Promise<Shot[]> {
+  const unready: unknown[] = []
+  let isOver = false
+  const looking = (async () => {
+    for (; !isOver; await sleep(LOOK_MS)) {
+      const { status, body } = await house.app.request('GET', '/readyz', { key: null })
+      if (status !== 200) unready.push(body)
+    }
+  })()
+  const shots = await sendAll(house, fault)
+  isOver = true
+  await looking
+  t.strictSame(unready, [], 'ready all the while')
+  return shots
 }
 
-t.test('the server one is on hangs: nothing is refused, and nothing is lost', async t => {
-  const house = await openHouse(t)
-  const at = await serverOf(house)
-  const shots = await sendThrough(t, house, async () => {
-    at.freeze()
-    await sleep(FAULT_MS)
-    at.thaw()
-    await sleep(3000)
-  })
-  await check(t, house, shots)
-})
+async function check (t: Test, { app, world }: House, shots: Shot[], mayRefuse = false): Promise<void> {
+  const refused = shots.filter(({ status }) => status !== 202)
+  if (mayRefuse) t.ok(refused.every(({ status, retryAfterS }) => status === 503 && retryAfterS !== null))
+  else t.strictSame(refused, [], `of ${shots.length} all are accepted`)
+  const jetpost = { request: (method: string, path: string, body?: unknown) => app.request(method, path, { body }) }
+  const { doubled, doubted } = await reckon(t, jetpost, world, shots, RECOVERY_MS)
+  const slowest = Math.max(...shots.map(({ ms }) => ms))
+  t.comment(`${shots.length} sent, ${refused.length} refused, ${doubled} doubled, ${doubted} doubted, ${slowest} ms`)
+}
 
-t.test('the server one is on is cut off from the others: nothing is refused, and nothing is lost', async t => {
-  const house = await openHouse(t)
-  // A connection that has only just been made stays for a while.
-  await sleep(10_000)
-  const at = await serverOf(house)
-  const shots = await sendThrough(t, house, async () => {
+/** A fault's name, and how it is made and mended. */
+type Fault = [name: string, make: (house: House, at: ClusterServer) => Promise<void>]
+
+async function leaderOf ({ cluster }: House, stream: string): Promise<ClusterServer> {
+  return await cluster.leaderOf(await cluster.connect(...cluster.servers), stream)
+}
+
+async function frozen (server: ClusterServer): Promise<void> {
+  server.freeze()
+  await sleep(FAULT_MS)
+  server.thaw()
+}
+
+async function killed (...servers: ClusterServer[]): Promise<void> {
+  await Promise.all(servers.map(server => server.end('SIGKILL')))
+  await sleep(FAULT_MS)
+  for (const server of servers) await server.begin()
+}
+
+const FAULTS: Fault[] = [
+  ['the server one is on hangs', async (_house, at) => await frozen(at)],
+  ['the server one is on is cut off from the others', async (_house, at) => {
     at.cutOff()
     await sleep(FAULT_MS)
     at.join()
-    await sleep(3000)
+  }]
+]
+
+const MORE_FAULTS: Fault[] = [
+  ['the leader of REQUESTS hangs', async house => await frozen(await leaderOf(house, 'REQUESTS'))],
+  ['a follower hangs', async house => {
+    const leader = await leaderOf(house, 'REQUESTS')
+    await frozen(house.cluster.servers.find(server => server !== leader)!)
+  }],
+  ['the leader of REQUESTS is killed', async house => await killed(await leaderOf(house, 'REQUESTS'))],
+  ['the leader of EMAILS is killed', async house => await killed(await leaderOf(house, 'EMAILS'))],
+  ['the server one is on is killed', async (_house, at) => await killed(at)],
+  ['one server after the other is started again', async ({ cluster }) => {
+    for (const server of cluster.servers) {
+      await server.end('SIGTERM')
+      await server.begin()
+      await sleep(FAULT_MS / 2)
+    }
+  }],
+  ['the server one is on is a lame duck', async (_house, at) => {
+    await at.end('SIGUSR2')
+    await at.begin()
+  }]
+]
+
+for (const [name, make] of LONG ? [...FAULTS, ...MORE_FAULTS] : FAULTS) {
+  t.test(`${name}: nothing is refused, and nothing is lost`, async t => {
+    const house = await openHouse(t)
+    // A connection that has only just been made stays for a while.
+    await sleep(10_000)
+    const at = await serverOf(house)
+    const shots = await sendThrough(t, house, async () => {
+      await make(house, at)
+      await sleep(AFTER_MS)
+    })
+    await check(t, house, shots)
   })
-  await check(t, house, shots)
+}
+
+t.test('two of three are killed: what is accepted is not lost, and what is refused says so', LONG_ONLY, async t => {
+  const house = await openHouse(t)
+  const [, ...others] = house.cluster.servers
+  const shots = await sendAll(house, async () => {
+    await killed(...others)
+    await sleep(AFTER_MS)
+  })
+  await check(t, house, shots, true)
 })

@@ -5,10 +5,11 @@ import { streamPlans } from '#streams/topology.ts'
 import { createLog } from '#src/base/log.ts'
 import { findNatsServer } from '#src/embedded/nats-binary.ts'
 import { choosePort } from '#src/embedded/ports.ts'
-import { startSupervised } from '#src/embedded/supervised-process.ts'
+import { sendSignal } from '#src/embedded/orphan.ts'
+import { startSupervised, type Command, type SupervisedProcess } from '#src/embedded/supervised-process.ts'
 import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { openLine } from './line.ts'
+import { openLine, type Line } from './line.ts'
 import type { Ending } from './servers.ts'
 import { until } from './wait.ts'
 
@@ -26,6 +27,10 @@ export interface ClusterServer {
   /** The others do not hear it, nor it them, until `join`; clients reach it. */
   cutOff(): void
   join(): void
+  /** Resolves when it is gone. SIGUSR2 makes it a lame duck, which takes 30 s. */
+  end(signal: 'SIGKILL' | 'SIGTERM' | 'SIGUSR2'): Promise<void>
+  /** Starts it again, with what it had on its disk. */
+  begin(): Promise<void>
   /** How many connections of that name it has. */
   connections(name: string): Promise<number>
 }
@@ -41,9 +46,68 @@ export interface NatsCluster {
   leaderOf(bus: Bus, stream: string): Promise<ClusterServer>
 }
 
-export async function openCluster (t: Ending): Promise<NatsCluster> {
-  const folder = mkdtempSync(join(tmpdir(), 'jetpost-cluster-'))
-  t.teardown(async () => rmSync(folder, { recursive: true, force: true }))
+class LocalServer implements ClusterServer {
+  readonly name: string
+  readonly url: string
+  private readonly monitor: number
+  private readonly command: Command
+  /** Those between it and the others. */
+  private readonly lines: Line[]
+  private running!: SupervisedProcess
+
+  constructor (plan: ServerPlan, command: Command, lines: Line[]) {
+    this.name = plan.name
+    this.url = `nats://jetpost:secret@127.0.0.1:${plan.port}`
+    this.monitor = plan.monitor
+    this.command = command
+    this.lines = lines
+  }
+
+  async begin (): Promise<void> {
+    this.running = await startSupervised(this.command)
+  }
+
+  async end (signal: NodeJS.Signals): Promise<void> {
+    process.kill(this.running.pid, signal)
+    await this.running.exited
+  }
+
+  async stop (): Promise<void> {
+    sendSignal(this.running.pid, 'SIGCONT')
+    await this.running.stop()
+  }
+
+  freeze (): void {
+    process.kill(this.running.pid, 'SIGSTOP')
+  }
+
+  thaw (): void {
+    process.kill(this.running.pid, 'SIGCONT')
+  }
+
+  cutOff (): void {
+    for (const line of this.lines) line.cut()
+  }
+
+  join (): void {
+    for (const line of this.lines) line.mend()
+  }
+
+  async connections (name: string): Promise<number> {
+    const answer = await fetch(`http://127.0.0.1:${this.monitor}/connz`).catch(() => null)
+    if (answer === null) return 0
+    const { connections } = await answer.json() as { connections: Array<{ name: string }> }
+    return connections.filter(connection => connection.name === name).length
+  }
+}
+
+/** Each hears each by a line that can be cut: `[i][j]` is what i dials of j. */
+async function openLines (t: Ending, routes: number[]): Promise<Line[][]> {
+  const linesOfOne = async () => await Promise.all(routes.map(async route => await openLine(t, '127.0.0.1', route)))
+  return await Promise.all(routes.map(linesOfOne))
+}
+
+async function openServers (t: Ending, folder: string): Promise<LocalServer[]> {
   const file = await findNatsServer({
     natsBin: process.env.JETPOST_NATS_BIN || null,
     dataDir: folder,
@@ -52,45 +116,42 @@ export async function openCluster (t: Ending): Promise<NatsCluster> {
   })
   const routes: number[] = []
   for (const _name of NAMES) routes.push(await choosePort(null, null, ''))
-  // Each hears each by a line that can be cut: by i and j, what i dials of j.
-  const lines = await Promise.all(
-    NAMES.map(async () => await Promise.all(routes.map(async route => await openLine(t, '127.0.0.1', route))))
-  )
-  const servers: ClusterServer[] = []
+  const lines = await openLines(t, routes)
+  const servers: LocalServer[] = []
   for (const [i, name] of NAMES.entries()) {
-    const port = await choosePort(null, null, '')
+    const plan: ServerPlan = {
+      name,
+      port: await choosePort(null, null, ''),
+      monitor: await choosePort(null, null, ''),
+      own: routes[i]!,
+      others: lines[i]!.filter((_line, j) => j !== i).map(line => line.port),
+      storeDir: join(folder, name)
+    }
     const config = join(folder, `${name}.conf`)
-    const monitor = await choosePort(null, null, '')
-    const others = lines[i]!.filter((_line, j) => j !== i).map(line => line.port)
-    const storeDir = join(folder, name)
-    writeFileSync(config, serverConfig({ name, port, monitor, own: routes[i]!, others, storeDir }))
-    const server = await startSupervised({
+    writeFileSync(config, serverConfig(plan))
+    const between = lines.flatMap((dialed, from) =>
+      dialed.filter((_line, to) => from !== to && (from === i || to === i))
+    )
+    const command: Command = {
       file,
       args: ['--config', config],
       env: process.env,
       logFile: join(folder, `${name}.log`),
       stopSignal: 'SIGTERM',
       forceSignal: 'SIGKILL'
-    })
-    const thaw = () => void process.kill(server.pid, 'SIGCONT')
-    t.teardown(async () => {
-      thaw()
-      await server.stop()
-    })
-    const freeze = () => void process.kill(server.pid, 'SIGSTOP')
-    const between = lines.flatMap((dialed, from) =>
-      dialed.filter((_line, to) => from !== to && (from === i || to === i))
-    )
-    servers.push({
-      name,
-      url: `nats://jetpost:secret@127.0.0.1:${port}`,
-      freeze,
-      thaw,
-      cutOff: () => between.forEach(line => line.cut()),
-      join: () => between.forEach(line => line.mend()),
-      connections: name => countConnections(monitor, name)
-    })
+    }
+    const server = new LocalServer(plan, command, between)
+    await server.begin()
+    t.teardown(() => server.stop())
+    servers.push(server)
   }
+  return servers
+}
+
+export async function openCluster (t: Ending): Promise<NatsCluster> {
+  const folder = mkdtempSync(join(tmpdir(), 'jetpost-cluster-'))
+  t.teardown(async () => rmSync(folder, { recursive: true, force: true }))
+  const servers = await openServers(t, folder)
   const cluster = { servers, connect: connectTo(t), make, leaderOf }
 
   async function make (...streams: string[]): Promise<void> {
@@ -126,12 +187,6 @@ function connectTo (t: Ending) {
   }
 }
 
-async function countConnections (monitor: number, name: string): Promise<number> {
-  const answer = await fetch(`http://127.0.0.1:${monitor}/connz`)
-  const { connections } = await answer.json() as { connections: Array<{ name: string }> }
-  return connections.filter(connection => connection.name === name).length
-}
-
 interface ServerPlan {
   name: string
   port: number
@@ -151,6 +206,8 @@ listen: "127.0.0.1:${port}"
 http: "127.0.0.1:${monitor}"
 max_payload: 8MB
 max_pending: 256MB
+lame_duck_duration: "30s"
+lame_duck_grace_period: "1s"
 jetstream { store_dir: ${JSON.stringify(storeDir)}, sync_interval: always }
 authorization { user: jetpost, password: secret }
 cluster {
