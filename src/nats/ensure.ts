@@ -7,7 +7,7 @@ import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
-import { CONSUMER_NOT_FOUND, isUnanswered, JetStreamError, STREAM_NOT_FOUND } from './errors.ts'
+import { CONSUMER_NOT_FOUND, isUnanswered, JetStreamError, NO_PLACE, STREAM_NOT_FOUND } from './errors.ts'
 
 /** What may change under a running service; any other difference is a drift that a person must look at. */
 const MOVABLE = new Set(['subjects', 'max_age', 'max_msgs_per_subject', 'duplicate_window', 'discard'])
@@ -31,7 +31,7 @@ export async function ensureTopology (bus: Bus, options: EnsureOptions, signal?:
   await waitForJetStream(bus, signal)
   for (const plan of streamPlans(options.retention)) {
     signal?.throwIfAborted()
-    await ensureStream(bus, plan, options)
+    await ensureStream(bus, plan, options, signal)
   }
   for (const plan of Object.values(consumerPlans).flat()) {
     signal?.throwIfAborted()
@@ -79,7 +79,12 @@ async function waitForJetStream (bus: Bus, signal?: AbortSignal): Promise<void> 
 /** As the server tells it. */
 type StreamConfig = Record<string, unknown> & { metadata?: Record<string, string> }
 
-async function ensureStream (bus: Bus, plan: StreamPlan, options: EnsureOptions): Promise<void> {
+async function ensureStream (
+  bus: Bus,
+  plan: StreamPlan,
+  options: EnsureOptions,
+  signal?: AbortSignal
+): Promise<void> {
   const wanted = {
     ...plan,
     num_replicas: options.replicas,
@@ -88,7 +93,7 @@ async function ensureStream (bus: Bus, plan: StreamPlan, options: EnsureOptions)
   const found = await api<{ config: StreamConfig }>(bus, `STREAM.INFO.${plan.name}`, undefined).catch(
     unlessMissing(STREAM_NOT_FOUND)
   )
-  if (found === null) return void await api(bus, `STREAM.CREATE.${plan.name}`, wanted)
+  if (found === null) return await createStream(bus, wanted, signal)
   if (found.config.metadata?.[RESTORING] !== undefined) {
     throw new Complaint('A restore of this log was not finished: run jetpost restore again.')
   }
@@ -106,6 +111,29 @@ async function ensureStream (bus: Bus, plan: StreamPlan, options: EnsureOptions)
   if (different.length === 0) return
   options.log.info({ stream: plan.name, changed: different }, 'stream brought up to date')
   await api(bus, `STREAM.UPDATE.${plan.name}`, { ...found.config, ...wanted })
+}
+
+/** The servers of a cluster find each other after their start: until then there is no place for all copies. What is
+ *  asked for twice is made once. */
+async function createStream (
+  bus: Bus,
+  wanted: { name: string, num_replicas: number },
+  signal?: AbortSignal
+): Promise<void> {
+  for (const endMs = Date.now() + JETSTREAM_MS;; await sleep(AGAIN_MS, signal)) {
+    signal?.throwIfAborted()
+    try {
+      return void await api(bus, `STREAM.CREATE.${wanted.name}`, wanted)
+    } catch (error) {
+      const hasNoPlace = error instanceof JetStreamError && error.code === NO_PLACE
+      if (Date.now() < endMs && (hasNoPlace || isUnanswered(error))) continue
+      if (!hasNoPlace) throw error
+      throw new Complaint(
+        `NATS has no place for ${wanted.num_replicas} replicas of ${wanted.name}: ` +
+          'JETPOST_NATS_REPLICAS must not be more than the servers of the cluster.'
+      )
+    }
+  }
 }
 
 async function ensureConsumer (bus: Bus, plan: ConsumerPlan): Promise<void> {

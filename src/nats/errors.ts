@@ -13,6 +13,8 @@ export class JetStreamError extends Error {
 /** The err_codes we act upon. */
 /** The server that answered knows of no leader: ask again. */
 export const NOT_AVAILABLE = 10008
+/** Fewer servers are there than replicas are wished for. */
+export const NO_PLACE = 10005
 export const STREAM_NOT_FOUND = 10059
 export const CONSUMER_NOT_FOUND = 10014
 export const WRONG_LAST_SEQUENCE = 10071
