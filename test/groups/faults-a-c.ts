@@ -1,0 +1,3 @@
+import { runFiles } from '../support/group.ts'
+
+await runFiles('test/faults/[a-c]*.test.ts')
