@@ -8,7 +8,7 @@ import type { Bus } from './connect.ts'
 import { isUnanswered, JetStreamError, unreadable } from './errors.ts'
 import { getMessage } from './get.ts'
 import { readRange } from './range.ts'
-import { withConnection } from './retry-on-disconnect.ts'
+import { untilAnswered, withConnection } from './retry-on-disconnect.ts'
 import { subjectsUnder } from './status.ts'
 
 const AT_ONCE = 8
@@ -137,7 +137,7 @@ export async function openBlobs (bus: Bus): Promise<Blobs> {
       }
     }
   }
-  await storeOf(bus.js)
+  await untilAnswered(() => storeOf(bus.js))
   return {
     put: async (name, bytes) => await deadline(put(name, bytes), TIMEOUT_MS, 'the object store took nothing in time'),
     async get (name, patient = false) {

@@ -143,7 +143,7 @@ t.test('what is put in the object store while a server hangs is there', async t 
   const { bus, at } = await somewhere(t, 'puts')
   const blobs = await openBlobs(bus)
   const bytes = randomBytes(300_000)
-  await blobs.put('before', bytes)
+  await answered(() => blobs.put('before', bytes))
   at.freeze()
   const put = await blobs.put('while', bytes).then(() => true, error => isUnanswered(error))
   at.thaw()
@@ -156,7 +156,7 @@ t.test('what was deleted is gone, also where nothing lies behind it', async t =>
   const places = (await store(anywhere, 3)).sort((a, b) => a.seq - b.seq)
   const [kept, ...others] = places
   for (const { seq, email } of others) {
-    await deleteSecurely(anywhere, 'REQUESTS', [seq])
+    await answered(() => deleteSecurely(anywhere, 'REQUESTS', [seq]))
     // A replica that acknowledged nothing of it may still show it for a moment.
     await until(async () => await answered(() => factAt(anywhere, 'REQUESTS', seq)) === null)
     await until(async () => await answered(() => loadRequest(anywhere, seq, email)) === null)
