@@ -263,9 +263,10 @@ class GroupCommit {
 
   /** Null when nobody answered. */
   private async send (messages: OutgoingMessage[]): Promise<PublishAck | null> {
+    const sentMs = performance.now()
     const sent = messages.length === 1 ? this.publisher.publish(messages[0]!) : this.publisher.publishBatch(messages)
     const ack = await sent.catch(ackOf)
-    this.bus.reportCommit(ack !== null && !PASSING.has(ack.error?.err_code ?? 0))
+    this.bus.reportCommit(sentMs, ack !== null && !PASSING.has(ack.error?.err_code ?? 0))
     return ack
   }
 

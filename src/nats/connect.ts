@@ -17,9 +17,9 @@ export interface Bus {
   onReconnect(tell: () => void): void
   /** Hears a subject on this connection and on all after it; gives what ends that. */
   hear(subject: string, tell: () => void): () => void
-  /** Whether a stream's leader answered for a commit. After 6 s without, another server is looked for: one that is cut
-   *  off from its cluster answers pings, and acknowledges nothing. */
-  reportCommit(wasHeard: boolean): void
+  /** Whether a stream's leader answered for a commit sent at `sentMs` of the steady clock. After 6 s without, another
+   *  server is looked for: one that is cut off from its cluster answers pings, and acknowledges nothing. */
+  reportCommit(sentMs: number, wasHeard: boolean): void
   /** Resolves when the connection is up, or when `timeoutMs` are over. */
   whenUp(timeoutMs: number): Promise<void>
   close(): Promise<void>
@@ -46,7 +46,7 @@ export async function connectBus (options: BusOptions, timeoutMs = 30_000): Prom
     onBreak: tell => line.onBreak(tell),
     onReconnect: tell => line.onReconnect(tell),
     hear: (subject, tell) => line.hear(subject, tell),
-    reportCommit: wasHeard => line.reportCommit(wasHeard),
+    reportCommit: (sentMs, wasHeard) => line.reportCommit(sentMs, wasHeard),
     whenUp: timeoutMs => line.whenUp(timeoutMs),
     close: () => line.close()
   }
@@ -137,12 +137,12 @@ class Line {
     clearTimeout(timer)
   }
 
-  reportCommit (wasHeard: boolean): void {
+  reportCommit (sentMs: number, wasHeard: boolean): void {
     if (wasHeard) {
       this.unheardSinceMs = null
       return
     }
-    this.unheardSinceMs ??= performance.now()
+    this.unheardSinceMs ??= sentMs
     if (performance.now() - this.unheardSinceMs < UNHEARD_MS || this.isAlone()) return
     if (this.sinceMs === null || Date.now() - this.sinceMs < STAY_MS) return
     this.options.log.warn({ server: this.server }, 'nats acknowledges nothing: another server is looked for')
