@@ -7,6 +7,7 @@ import type { Log } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
+import { accountRoutes } from '#src/servers/api/accounts.ts'
 import { auditRoutes } from '#src/servers/api/audit.ts'
 import { apiContext, type Api } from '#src/servers/api/context.ts'
 import { authorizationOf, createAuthenticator, type Authenticator } from '#src/servers/api/auth.ts'
@@ -33,6 +34,7 @@ import { Acceptor } from '#src/servers/api/idempotency.ts'
 import { createInternalKeys, internalFetch, type InternalKeys } from '#src/servers/api/internal-keys.ts'
 import { keyRoutes } from '#src/servers/api/keys.ts'
 import { meRoute } from '#src/servers/api/me.ts'
+import { DailyQuota } from '#src/servers/api/quota.ts'
 import { boundConnections, closeIdleConnections } from '#src/servers/api/connections.ts'
 import { apiDescription, rememberRoutes } from '#src/servers/api/openapi.ts'
 import type { Reads } from '#src/postgres/reads.ts'
@@ -53,11 +55,11 @@ import type { HealthCheck } from '#src/base/role.ts'
 import { healthRoutes } from '#src/servers/ops/health.ts'
 import { metricsRoute, type Metrics, type MetricsReport } from '#src/servers/ops/metrics.ts'
 import { trackingPages } from '#src/servers/tracking/context.ts'
-import type { Counters } from '#src/nats/counters.ts'
+import type { Counters, Quotas } from '#src/nats/counters.ts'
 
 export interface HttpOptions {
   /** What /api and tracking need; null in a process without the role `api`. */
-  api: { services: Services, counters: Counters, reads: Reads, streams?: Partial<StreamLimits> } | null
+  api: { services: Services, counters: Counters, quotas: Quotas, reads: Reads, streams?: Partial<StreamLimits> } | null
   /** Where clients reach it. */
   publicUrl: string
   /** What the dashboard needs beside the API; null = there is no dashboard. */
@@ -197,8 +199,9 @@ function recordRequests (app: FastifyInstance, metrics: Metrics, log: Log): void
 
 type ApiModules = NonNullable<HttpOptions['api']>
 
-function apiRoutes (app: Api, { services, reads, streams = {} }: ApiModules, log: Log): void {
-  const acceptor = new Acceptor(services)
+function apiRoutes (app: Api, { services, quotas, reads, streams = {} }: ApiModules, log: Log): void {
+  const quota = new DailyQuota(quotas, services.directory, services.factLog.clock)
+  const acceptor = new Acceptor(services, quota)
   sendRoutes(app, services, acceptor)
   batchRoutes(app, services, acceptor)
   readRoutes(app, services, reads)
@@ -207,7 +210,8 @@ function apiRoutes (app: Api, { services, reads, streams = {} }: ApiModules, log
   templateRoutes(app, services, reads)
   domainRoutes(app, services)
   keyRoutes(app, services)
-  meRoute(app, services)
+  meRoute(app, services, quota)
+  accountRoutes(app, services)
   webhookRoutes(app, services)
   deliveryRoutes(app, services, reads)
   replayRoutes(app, services, reads)

@@ -112,3 +112,8 @@ export function upcast (fact: Fact): Fact {
   }
   return { ...fact, version: present, data: past.slice(fact.version - 1).reduce((data, step) => step(data), fact.data) }
 }
+
+/** The fact of that name. */
+export type FactNamed<Name extends AnyFact['type']> = Extract<AnyFact, { type: Name }>
+/** All facts about a kind of thing. */
+export type FactOn<Entity extends string> = Extract<AnyFact, { type: `${Entity}.${string}` }>

@@ -1,41 +1,28 @@
 import type { SuspensionReason } from './account/facts.ts'
-import type { AnyFact } from './catalog.ts'
-import { keyBehind, type Recorded } from './define.ts'
+import type { AnyFact, FactNamed, FactOn } from './catalog.ts'
+import type { Recorded } from './define.ts'
 import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
 import { firstKeys, resealed, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
-import type { LimitClass, Scope } from './key/facts.ts'
+import { evolveKeys, type KeyEntry, type KeyMaps } from './key/state.ts'
+import type { LimitClass } from './key/facts.ts'
 import { evolveSessions, type LinkEntry, type SessionEntry } from './session/state.ts'
 import type { EventType, WebhookMode } from './webhook/facts.ts'
 import { type Pause, pausesAfter } from './webhook/pauses.ts'
+
+export type { KeyEntry } from './key/state.ts'
 
 export interface AccountEntry {
   id: string
   name: string
   /** Requests a minute of all its keys together, as an operator has set them. */
   limits: Partial<Record<LimitClass, number>>
-  /** Why nothing of it goes out, or null. */
-  suspended: { reason: SuspensionReason, note: string | null, since: string } | null
-  createdAt: string
-}
-
-export interface KeyEntry {
-  id: string
-  account: string
-  name: string
-  hash: string
-  hint: string
-  /** The secret before the last rotation, while it still works; Unix ms. */
-  previous: { hash: string, untilMs: number } | null
-  test: boolean
-  scopes: Scope[]
-  domains: string[]
-  /** Unix ms, or null for never. */
-  expiresMs: number | null
-  defaults: SendDefaults
-  limits: Partial<Record<LimitClass, number>>
-  /** Id of the key that made it, itself or by a session; null = another did. */
-  madeBy: string | null
+  /** null = any number. */
+  recipientsPerDay: number | null
+  /** Why nothing of it goes out, or null; `automatic` = Jetpost did it by itself. */
+  suspended: { reason: SuspensionReason, note: string | null, since: string, automatic: boolean } | null
+  /** When it was resumed the last time. */
+  resumedAt: string | null
   createdAt: string
 }
 
@@ -85,13 +72,8 @@ export interface WebhookEntry {
 }
 
 /** What the stream CONTROL says now, folded into memory: who holds which key, owns which domain, listens where. */
-export interface Directory {
+export interface Directory extends KeyMaps {
   accounts: Map<string, AccountEntry>
-  /** By the SHA-256 of the secret; a key in rotation stands under both. */
-  keysByHash: Map<string, KeyEntry>
-  keys: Map<string, KeyEntry>
-  /** Of every key there ever was: what a revoked key has made is known by it. */
-  keyOrigins: Map<string, Pick<KeyEntry, 'account' | 'madeBy'>>
   /** By account and name, as `domainKey` has it: any account may claim a name, and DNS proves whose it is. */
   domains: Map<string, DomainEntry>
   /** The claims of each name. */
@@ -161,6 +143,7 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
   switch (fact.type) {
     case 'account.created':
     case 'account.limits_changed':
+    case 'account.quota_changed':
     case 'account.suspended':
     case 'account.resumed':
       evolveAccounts(directory, fact)
@@ -205,31 +188,10 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
   }
 }
 
-type FactNamed<Name extends AnyFact['type']> = Extract<AnyFact, { type: Name }>
-type FactOn<Entity extends string> = Extract<AnyFact, { type: `${Entity}.${string}` }>
-
-function evolveKeys (directory: Directory, fact: FactOn<'key'>): void {
-  switch (fact.type) {
-    case 'key.created':
-      return addKey(directory, fact)
-    case 'key.changed':
-      return changeKey(directory, fact.data)
-    case 'key.rotated':
-      return rotateKey(directory, fact.data)
-    case 'key.limits_changed': {
-      const key = directory.keys.get(fact.data.key)
-      if (key !== undefined) key.limits = fact.data.limits
-      return
-    }
-    case 'key.revoked':
-      return removeKey(directory, fact.data.key)
-  }
-}
-
 function evolveAccounts ({ accounts }: Directory, fact: FactOn<'account'>): void {
   const { account: id, time } = fact
   if (fact.type === 'account.created') {
-    accounts.set(id, { id, name: fact.data.name, limits: {}, suspended: null, createdAt: time })
+    accounts.set(id, accountAfter(fact))
     return
   }
   const account = accounts.get(id)
@@ -238,47 +200,22 @@ function evolveAccounts ({ accounts }: Directory, fact: FactOn<'account'>): void
     case 'account.limits_changed':
       account.limits = fact.data.limits
       break
-    case 'account.suspended':
-      account.suspended = { reason: fact.data.reason, note: fact.data.note, since: time }
+    case 'account.quota_changed':
+      account.recipientsPerDay = fact.data.recipientsPerDay
       break
+    case 'account.suspended': {
+      const { reason, note } = fact.data
+      account.suspended = { reason, note, since: time, automatic: fact.actor?.kind === 'role' }
+      break
+    }
     case 'account.resumed':
       account.suspended = null
+      account.resumedAt = time
   }
 }
 
-function addKey (directory: Directory, { data, account, time, actor }: FactNamed<'key.created'>): void {
-  const { key: id, expiresAt, ...rest } = data
-  const madeBy = keyBehind(actor)
-  directory.keyOrigins.set(id, { account, madeBy })
-  // Its maker was revoked while it made it: it never works, or it would outlive the revocation of both.
-  if (madeBy !== null && directory.keyOrigins.has(madeBy) && !directory.keys.has(madeBy)) return
-  const key = { ...rest, id, account, previous: null, expiresMs: msOf(expiresAt), limits: {}, madeBy, createdAt: time }
-  directory.keys.set(id, key)
-  directory.keysByHash.set(key.hash, key)
-}
-
-function changeKey (directory: Directory, { key: id, expiresAt, ...powers }: FactNamed<'key.changed'>['data']): void {
-  const key = directory.keys.get(id)
-  if (key !== undefined) Object.assign(key, powers, { expiresMs: msOf(expiresAt) })
-}
-
-function rotateKey (
-  directory: Directory,
-  { key: id, hash, hint, previousUntil }: FactNamed<'key.rotated'>['data']
-): void {
-  const key = directory.keys.get(id)
-  if (key === undefined) return
-  if (key.previous !== null) directory.keysByHash.delete(key.previous.hash)
-  Object.assign(key, { hash, hint, previous: { hash: key.hash, untilMs: Date.parse(previousUntil) } })
-  directory.keysByHash.set(hash, key)
-}
-
-function removeKey (directory: Directory, id: string): void {
-  const key = directory.keys.get(id)
-  if (key === undefined) return
-  directory.keysByHash.delete(key.hash)
-  if (key.previous !== null) directory.keysByHash.delete(key.previous.hash)
-  directory.keys.delete(id)
+function accountAfter ({ account: id, data: { name }, time }: FactNamed<'account.created'>): AccountEntry {
+  return { id, name, limits: {}, recipientsPerDay: null, suspended: null, resumedAt: null, createdAt: time }
 }
 
 function addDomain (
@@ -390,8 +327,4 @@ function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
     case 'webhook.deleted':
       directory.webhooks.delete(webhook.id)
   }
-}
-
-function msOf (time: string | null): number | null {
-  return time === null ? null : Date.parse(time)
 }

@@ -84,6 +84,7 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'inbound.received': on('INBOUND', () => subjects.inbound),
   'account.created': account,
   'account.limits_changed': account,
+  'account.quota_changed': account,
   'account.suspended': account,
   'account.resumed': account,
   'suppression.added': suppression,

@@ -88,6 +88,7 @@ export const subjects = {
   scheduleReplay: (webhook: string, replay: string) => `schedule.replay.${webhook}.${replay}`,
   dueReplay: (webhook: string, replay: string) => `due.replay.${webhook}.${replay}`,
   limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
+  quota: (day: number, account: string) => `quota.${day}.${account}`,
   heartbeat: (worker: string) => `heartbeat.${worker}`,
   /** A lease: the last message says who holds it; `*` = all of a kind. */
   lease: (kind: string, name: string) => `heartbeat.lease.${kind}.${name}`

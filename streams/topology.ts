@@ -105,6 +105,7 @@ export function streamPlans (retention: Retention): StreamPlan[] {
       max_msgs_per_subject: 1,
       allow_msg_counter: true
     }),
+    stream('QUOTAS', ['quota.>'], { max_age: 3 * day, max_msgs_per_subject: 1, allow_msg_counter: true }),
     stream('HEARTBEATS', ['heartbeat.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1 })
   ]
 }

@@ -1,4 +1,4 @@
-import type { AnyFact } from '#streams/catalog.ts'
+import type { AnyFact, FactNamed } from '#streams/catalog.ts'
 import type { OperatorAction } from '#streams/operation/facts.ts'
 
 /** What a command was about: plain values, and never a secret. */
@@ -11,7 +11,6 @@ export interface Told {
   detail: Record<string, string>
 }
 
-type FactNamed<Name extends AnyFact['type']> = Extract<AnyFact, { type: Name }>
 type Tells = { [Type in AnyFact['type']]?: (data: FactNamed<Type>['data']) => Told }
 
 function told (subject: string | null, name: string | null = null, detail: Told['detail'] = {}): Told {
@@ -48,6 +47,8 @@ function listed (words: readonly string[]): string {
 export const TELLS = {
   'account.created': ({ account, name }) => told(account, name),
   'account.limits_changed': data => told(data.account, null, limits(data)),
+  'account.quota_changed': ({ account, recipientsPerDay }) =>
+    told(account, null, { 'recipients a day': String(recipientsPerDay ?? 'any number') }),
   'account.suspended': ({ account, reason }) => told(account, null, { reason }),
   'account.resumed': ({ account }) => told(account),
   'key.created': powers,
@@ -90,6 +91,7 @@ export type AuditAction = AuditedType | OperatorAction | 'erasure.requested'
 const WORDS: Record<AuditAction, string> = {
   'account.created': 'Created the account #',
   'account.limits_changed': 'Set the rate limits of the account #',
+  'account.quota_changed': 'Set the quota of the account #',
   'account.suspended': 'Suspended the account #',
   'account.resumed': 'Resumed the account #',
   'key.created': 'Created the key #',

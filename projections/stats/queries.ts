@@ -124,6 +124,23 @@ export function fares (
   }
 }
 
+/** What the mail of each account came to that anything came back of, since `fromMs`, or since what `laterMs` says for
+ *  an account. Unix ms, at the beginning of an hour. */
+export function accountFares (
+  { fromMs, laterMs }: { fromMs: number, laterMs: ReadonlyMap<string, number> }
+): Query<Array<{ account: string, counts: Counts }>> {
+  return {
+    sql: sql`
+      select account, ${SUMS} from stats_hours
+        left join unnest(${[...laterMs.keys()]}::text[], ${[...laterMs.values()]}::float8[]) as later(account, ms)
+        using (account)
+      where tag = '' and domain <> '' and hour >= ${time(fromMs)}
+        and hour >= to_timestamp(coalesce(later.ms, 0) / 1000)
+      group by account having sum(bounced + complained) > 0`,
+    read: rows => rows.map(row => ({ account: row.account as string, counts: countsOf(row) }))
+  }
+}
+
 function time (ms: number): Sql {
   return sql`to_timestamp(${ms}::float8 / 1000)`
 }

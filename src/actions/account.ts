@@ -1,44 +1,52 @@
-import { decideAccountLimits, decideResumption, decideSuspension } from '#streams/account/decide.ts'
+import {
+  decideAccountChange,
+  decideResumption,
+  decideSuspension,
+  quotaFault,
+  type AccountChange
+} from '#streams/account/decide.ts'
 import { AccountCreated, type SuspensionReason } from '#streams/account/facts.ts'
-import { Refusal } from '#streams/define.ts'
-import type { AccountEntry } from '#streams/directory.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import { Refusal, type Unstamped } from '#streams/define.ts'
+import { evolveEntity, type AccountEntry } from '#streams/directory.ts'
 import { limitsFault, nameFault } from '#streams/key/decide.ts'
-import type { LimitClass } from '#streams/key/facts.ts'
 import { newId } from '#src/base/id.ts'
 import { askedBy, stamp } from './fact-log.ts'
-import { handleCommand, type CommandServices, type Decide, type Handled } from './handle-command.ts'
+import { createEntity, handleCommand, type CommandServices, type Decide, type Handled } from './handle-command.ts'
 import type { Commander, Services } from './services.ts'
 
-/** Makes an account; `id` is given only for the first one, which every node knows by name. Throws Conflict when that
- *  one is there already. */
+/** Makes an account; `id` is given only for the first one, which every node knows by name. Refuses `invalid_name`,
+ *  `invalid_limit` and `invalid_quota`. Throws Conflict when that one is there already, and LogUnavailable. */
 export async function createAccount (
-  services: Services,
+  services: Pick<Services, 'factLog'>,
   by: Commander,
-  name: string,
+  { name, ...change }: AccountChange & { name: string },
   id = newId('acc', services.factLog.clock.nowMs())
-): Promise<{ account: string, seq: number } | Refusal> {
-  const fault = nameFault(name)
+): Promise<Handled<'account'> | Refusal> {
+  const fault = nameFault(name) ?? changeFault(change)
   if (fault !== null) return fault
-  const fact = stamp(
-    AccountCreated,
-    askedBy({ ...by, account: id }),
-    { account: id, name },
-    services.factLog.clock.nowMs()
-  )
-  const [seq] = await services.factLog.append([{ fact, expectedSeq: 0 }])
-  return { account: id, seq: seq! }
+  const nowMs = services.factLog.clock.nowMs()
+  const cause = askedBy({ ...by, account: id })
+  const created: AnyFact = stamp(AccountCreated, cause, { account: id, name }, nowMs)
+  const account = evolveEntity('account', id, undefined, [created])!
+  const decided: Unstamped[] = decideAccountChange(account, change)
+  const changed = decided.map(({ type, data }) => stamp(type, cause, data, nowMs) as AnyFact)
+  return await createEntity(services, 'account', id, created, ...changed)
 }
 
-/** Sets requests a minute of all keys of an account together. Refuses `invalid_limit` and `not_found`. */
-export async function limitAccount (
+function changeFault ({ limits = {}, recipientsPerDay = null }: AccountChange): Refusal | null {
+  return limitsFault(limits) ?? (recipientsPerDay === null ? null : quotaFault(recipientsPerDay))
+}
+
+/** Sets requests a minute of all keys of an account together, and recipients a day. Refuses `invalid_limit`,
+ *  `invalid_quota` and `not_found`. Throws LogUnavailable or Conflict. */
+export async function changeAccount (
   services: CommandServices,
   by: Commander,
   id: string,
-  limits: Partial<Record<LimitClass, number>>
+  wanted: AccountChange
 ): Promise<Handled<'account'> | Refusal> {
-  const fault = limitsFault(limits)
-  if (fault !== null) return fault
-  return await change(services, by, id, account => decideAccountLimits(account, limits))
+  return changeFault(wanted) ?? await change(services, by, id, account => decideAccountChange(account, wanted))
 }
 
 /** Lets nothing of an account go out: new mail is refused, and what was accepted and is not being sent waits. Reads and

@@ -52,6 +52,8 @@ export interface PreparedEmail {
   status: 'queued' | 'scheduled' | 'suppressed'
   /** Those who get no mail. */
   suppressed: string[]
+  /** How many do. */
+  recipients: number
   append: Append
 }
 
@@ -159,7 +161,14 @@ function preparedOf (append: Append & { fact: EmailRequested }, held: EmailDraft
   const { time, data: { email, scheduledAt, recipients } } = append.fact
   const suppressed = scheduledAt !== null ? [] : held.map(({ address }) => address)
   const unscheduled = suppressed.length === recipients.length ? 'suppressed' : 'queued'
-  return { email, createdAt: time, status: scheduledAt !== null ? 'scheduled' : unscheduled, suppressed, append }
+  return {
+    email,
+    createdAt: time,
+    status: scheduledAt !== null ? 'scheduled' : unscheduled,
+    suppressed,
+    recipients: recipients.length - suppressed.length,
+    append
+  }
 }
 
 /** What a draft became: rendered, its options resolved. */

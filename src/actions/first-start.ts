@@ -24,7 +24,7 @@ export async function firstStart (
   services: Services,
   wish: { apiKey: string | null, domains: string[] }
 ): Promise<string | null> {
-  await unlessThere(createAccount(services, STARTER, 'First account', FIRST_ACCOUNT))
+  await unlessThere(createAccount(services, STARTER, { name: 'First account' }, FIRST_ACCOUNT))
   const asker = { account: FIRST_ACCOUNT, ...STARTER }
   for (const name of wish.domains) {
     const added = await unlessThere(addDomain(services, asker, name))

@@ -44,15 +44,15 @@ export async function handleCommand<Kind extends keyof Entities> (
   })
 }
 
-/** Appends the first fact of an entity. Throws Conflict when its subject has one already, or LogUnavailable. */
+/** Appends the first facts of an entity. Throws Conflict when its subject has one already, or LogUnavailable. */
 export async function createEntity<Kind extends keyof Entities> (
   { factLog }: Pick<Services, 'factLog'>,
   kind: Kind,
   id: string,
-  fact: AnyFact
+  ...facts: AnyFact[]
 ): Promise<Handled<Kind>> {
-  const [seq] = await factLog.append([{ fact, expectedSeq: 0 }])
-  return handled(kind, id, undefined, [fact], seq!)
+  const seqs = await factLog.append(facts.map((fact, i) => (i === 0 ? { fact, expectedSeq: 0 } : { fact })))
+  return handled(kind, id, undefined, facts, seqs.at(-1)!)
 }
 
 function handled<Kind extends keyof Entities> (

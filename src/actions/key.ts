@@ -61,6 +61,19 @@ export async function grantKey (
   return fault ?? await makeKey(services, asker, wanted)
 }
 
+/** Makes a key of another account, for its operator. Refuses `not_found` and what is wrong with the key. Throws
+ *  LogUnavailable. */
+export async function createKeyFor (
+  services: CommandServices,
+  by: Asker,
+  account: string,
+  wanted: NewKey
+): Promise<OpenKey | Refusal> {
+  const isThere = services.directory.now.accounts.has(account)
+  if (!isThere) return new Refusal('not_found', `There is no account ${account}.`)
+  return await makeKey(services, { ...by, account }, wanted)
+}
+
 async function makeKey (
   services: CommandServices,
   asker: Asker,

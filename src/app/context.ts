@@ -5,7 +5,7 @@ import type { Config } from '#src/base/config.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import type { Counters } from '#src/nats/counters.ts'
+import type { Counters, Quotas } from '#src/nats/counters.ts'
 import type { EnsureOptions } from '#src/nats/ensure.ts'
 import type { AlertKeeper } from '#src/operations/alerts/alerts.ts'
 import type { Pool } from '#src/postgres/pool.ts'
@@ -56,6 +56,7 @@ export interface AppContext {
   readonly metrics: Metrics
   readonly stack: AsyncDisposableStack
   readonly counters: Counters
+  readonly quotas: Quotas
   /** Recreates a consumer of this plan if the server has lost it; resolves to whether it had. */
   readonly repair: (plan: ConsumerPlan) => Promise<boolean>
   /** Makes the reconciler run at once, where this process has one. */

@@ -16,11 +16,11 @@ const OPERATIONS_STOP_MS = 3000
 
 /** Starts the HTTP server; resolves to its URL. */
 export async function listen (context: AppContext): Promise<string> {
-  const { config, services, bus, pool, counters, metrics, workers, log, stack } = context
+  const { config, services, bus, pool, counters, quotas, metrics, workers, log, stack } = context
   watchApp(context)
   const http = buildHttp({
     api: config.roles.has('api')
-      ? { services, counters, reads: { pool, checkpoints: createCheckpoints(bus, pool) } }
+      ? { services, counters, quotas, reads: { pool, checkpoints: createCheckpoints(bus, pool) } }
       : null,
     publicUrl: config.publicUrl,
     catcher: context.catcher,

@@ -12,7 +12,7 @@ import type { Log } from '#src/base/log.ts'
 import { secretsOf } from '#src/base/secret.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { createCounters } from '#src/nats/counters.ts'
+import { createCounters, createQuotas } from '#src/nats/counters.ts'
 import { ensureTopology, keepTopology, repair } from '#src/nats/ensure.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
@@ -60,6 +60,7 @@ export async function openContext (
     metrics: createMetrics(),
     stack,
     counters: createCounters(bus),
+    quotas: createQuotas(bus),
     async repair (plan) {
       const missing = await repair(bus, plan, topology)
       if (missing) context.reconcileSoon()

@@ -25,6 +25,7 @@ import { startRecorder } from '#src/workers/reactions/record.ts'
 import { startDomainChecks } from '#src/workers/scheduler/domain-checks.ts'
 import { startErasures } from '#src/workers/scheduler/erasures.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
+import { startSuspensions } from '#src/workers/scheduler/suspensions.ts'
 import { startUsage } from '#src/workers/scheduler/usage.ts'
 import { startSender } from '#src/workers/sender/sender.ts'
 import { startWebhooks } from '#src/workers/webhooks/webhook-workers.ts'
@@ -143,7 +144,7 @@ function wireProjector (context: AppContext): Role[] {
 }
 
 function wireScheduler (context: AppContext): Role[] {
-  const { log, bus, pool, services, repair } = context
+  const { config, log, bus, pool, services, repair } = context
   const reconciler = startReconciler({
     bus,
     pool,
@@ -155,6 +156,12 @@ function wireScheduler (context: AppContext): Role[] {
   return [
     reconciler,
     ...wireAlerts(context),
+    startSuspensions({
+      services,
+      pool,
+      rates: { bounces: config.suspendBounces, complaints: config.suspendComplaints },
+      log: log.child({ role: 'suspensions' })
+    }),
     startDomainChecks({ services, log: log.child({ role: 'domain checks' }) }),
     startUsage({ services, pool, checkpoints: createCheckpoints(bus, pool), log: log.child({ role: 'usage' }) }),
     startErasures({ services, pool, checkpoints: createCheckpoints(bus, pool), log: log.child({ role: 'erasures' }) })

@@ -112,6 +112,13 @@ export function integer (min: number, max: number) {
   }
 }
 
+/** A share, from percent; null = 0. */
+export function percentage (value: string): number | null {
+  const percent = /^\d{1,3}(\.\d{1,3})?$/.test(value) ? Number(value) : NaN
+  if (!(percent <= 100)) throw new Error('must be a number from 0 to 100, such as 0.5')
+  return percent === 0 ? null : percent / 100
+}
+
 export function hostName (value: string): string {
   if (!/^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(value)) {
     throw new Error('must be a host name')

@@ -1,8 +1,9 @@
 import { mistypedNames } from './config-values.ts'
 import { Complaint } from './errors.ts'
-import { settings, type Config, type Environment, type Setting } from './settings.ts'
+import type { Config, Environment, Setting } from './config-types.ts'
+import { settings } from './settings.ts'
 
-export type { Config } from './settings.ts'
+export type { Config } from './config-types.ts'
 
 /** Reads the environment; throws one Complaint that names every fault. */
 export function readConfig (environment: Environment): Config {

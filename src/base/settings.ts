@@ -10,11 +10,11 @@ import {
   mailAddress,
   mailAddresses,
   oneOf,
+  percentage,
   postUrl,
   proxies,
   resolver,
   ring,
-  type Ring,
   signingSecret,
   smtpUrl,
   text,
@@ -23,78 +23,8 @@ import {
   webUrl
 } from './config-values.ts'
 
-const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
-type RoleName = typeof ROLES[number]
+import { ROLES, type Config, type RoleName, type Setting } from './config-types.ts'
 
-/** Everything the environment may set. Read once; the rest of the program receives plain values. docs/settings.md is
- *  made from this by `npm run docs`. */
-export interface Config {
-  roles: Set<RoleName>
-  processes: number
-  host: string
-  port: number
-  publicUrl: string
-  /** Where tracking and unsubscribe links lead. */
-  trackingUrl: string
-  dataDir: string
-  /** null = made in the data folder; cannot be null with `natsUrl`. */
-  secret: Ring | null
-  natsUrl: string | null
-  natsCreds: string | null
-  natsReplicas: number
-  databaseUrl: string | null
-  smtpUrl: string | null
-  /** Concurrent SMTP transactions of one sender; also the most that can be in doubt when it dies. */
-  smtpConnections: number
-  /** Port of MX hosts. */
-  mxPort: number
-  mxAllowPrivate: boolean
-  hostname: string | null
-  bounceDomain: string | null
-  inboundHost: string
-  /** null = no inbound listener. */
-  inboundPort: number | null
-  /** PEM files of the inbound listener's certificate; null = self-signed. */
-  tlsCert: string | null
-  tlsKey: string | null
-  /** `host:port` of the resolver; null = the system's. */
-  dns: string | null
-  apiKey: string | null
-  domains: string[]
-  requireVerifiedDomains: boolean
-  webhookAllowPrivate: boolean
-  trustProxy: string[]
-  /** Who gets alerts by mail, and from whom; none = nobody, null only then. */
-  alertTo: string[]
-  alertFrom: string | null
-  /** Where alerts are posted, and the secret that signs them; null = nowhere, both or neither. */
-  alertUrl: string | null
-  alertSecret: string | null
-  factsRetentionMs: number
-  contentRetentionMs: number
-  natsBin: string | null
-  natsPort: number | null
-  postgresPort: number | null
-  catcherPort: number | null
-  logLevel: string
-}
-
-export interface Setting<T> {
-  env: string
-  /** One phrase for `jetpost doctor`, and the first sentence in docs/settings.md. */
-  means: string
-  /** Further sentences for docs/settings.md. */
-  details?: string
-  /** The default in words, where `fallback` does not show it. */
-  unset?: string
-  fallback: T | ((env: Environment) => T)
-  parse: (text: string) => T
-  /** Shown as set or unset only, and never written down; 'login' = it may be written down where it holds no user name
-   *  and no password. */
-  secret?: 'whole' | 'login'
-}
-
-export type Environment = Record<string, string | undefined>
 type Settings = { [Name in keyof Config]: Setting<Config[Name]> }
 
 function roles (value: string): Set<RoleName> {
@@ -344,6 +274,22 @@ export const settings: Settings = {
     fallback: null,
     secret: 'whole',
     parse: signingSecret
+  },
+  suspendBounces: {
+    env: 'JETPOST_SUSPEND_BOUNCES',
+    means: 'bounce rate, in percent, above which an account is suspended',
+    details: 'Of its mail of the last 24 hours. 0 = never. See [accounts](operating.md#accounts-keys-and-limits).',
+    unset: '10',
+    fallback: 0.1,
+    parse: percentage
+  },
+  suspendComplaints: {
+    env: 'JETPOST_SUSPEND_COMPLAINTS',
+    means: 'complaint rate, in percent, above which an account is suspended',
+    details: 'The same.',
+    unset: '0.5',
+    fallback: 0.005,
+    parse: percentage
   },
   factsRetentionMs: {
     env: 'JETPOST_RETENTION',

@@ -128,6 +128,20 @@ export class Jetpost extends Caller {
     rotate: this.method('rotateKey')
   }
 
+  /** For operators: the accounts of the installation. */
+  readonly accounts = {
+    create: this.method('createAccount'),
+    get: this.method('getAccount'),
+    list: this.all('listAccounts'),
+    page: this.method('listAccounts'),
+    update: this.method('updateAccount'),
+    /** Nothing of it goes out until `resume`. */
+    suspend: this.method('suspendAccount'),
+    resume: this.method('resumeAccount'),
+    /** The secret is `key` in the answer, and nowhere else. */
+    createKey: this.method('createAccountKey')
+  }
+
   readonly webhooks = {
     /** The signing secret is `secret` in the answer, and nowhere else. */
     create: this.method('createWebhook'),

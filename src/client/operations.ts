@@ -1,18 +1,19 @@
 // Made from the OpenAPI document by `npm run client`. Do not edit.
 
 import type {
-  CancelEmailAnswer, CountReplayAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
-  CreateReplayRequest, CreateSuppressionRequest, CreateTemplateAnswer, CreateTemplateRequest, CreateWebhookAnswer,
-  CreateWebhookRequest, DeleteKeyAnswer, Delivery, Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key,
-  ListAuditAnswer, ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer,
-  ListKeysAnswer, ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer,
-  ListWebhooksAnswer, Me, PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer,
-  RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer,
-  RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression,
-  Template, TestWebhookAnswer, TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest,
-  UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery,
-  DeleteKeyQuery, ListDeliveriesQuery, ListWebhookDeliveriesQuery, ListSuppressionsQuery, ExportSuppressionsQuery,
-  ListAuditQuery, ExportAuditQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
+  Account, CancelEmailAnswer, CountReplayAnswer, CreateAccountRequest, CreateDomainRequest, CreateErasureRequest,
+  CreateKeyAnswer, CreateKeyRequest, CreateReplayRequest, CreateSuppressionRequest, CreateTemplateAnswer,
+  CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest, DeleteKeyAnswer, Delivery, Domain, Email,
+  EmailContent, Erasure, ImportSuppressionsAnswer, Key, ListAccountsAnswer, ListAuditAnswer, ListDeliveriesAnswer,
+  ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer, ListReplaysAnswer,
+  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, Me,
+  PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer,
+  RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
+  SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression, SuspendAccountRequest,
+  Template, TestWebhookAnswer, TestWebhookRequest, UpdateAccountRequest, UpdateDomainRequest, UpdateKeyRequest,
+  UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery,
+  GetTemplateQuery, DeleteKeyQuery, ListDeliveriesQuery, ListWebhookDeliveriesQuery, ListSuppressionsQuery,
+  ExportSuppressionsQuery, ListAuditQuery, ExportAuditQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -100,6 +101,26 @@ export interface Operations {
   /** Get the key that asks. Its scopes, domains, limits and end, and the account it belongs to. Any key may ask
    *  this. */
   getMe: { takes: [], answer: Me }
+  /** Create an account. An account has its own keys, domains, mail and webhooks. Give it a first key with `POST
+   *  /api/accounts/{id}/keys`. Scope: `operator`. A live key must ask this. */
+  createAccount: { takes: [body: CreateAccountRequest], answer: Account }
+  /** List accounts. Scope: `operator`. */
+  listAccounts: { takes: [query?: PageQuery], answer: ListAccountsAnswer }
+  /** Get an account. Scope: `operator`. */
+  getAccount: { takes: [id: string], answer: Account }
+  /** Set the limits of an account. What is left out stays, and so do classes of `limits` that are left out. Scope:
+   *  `operator`. A live key must ask this. */
+  updateAccount: { takes: [id: string, body: UpdateAccountRequest], answer: Account }
+  /** Suspend an account. Nothing of it goes out: new mail is refused with the reason, and what was accepted waits.
+   *  Reads, settings and webhooks go on. The first account cannot be suspended. Scope: `operator`. A live key must
+   *  ask this. */
+  suspendAccount: { takes: [id: string, body: SuspendAccountRequest], answer: Account }
+  /** Resume an account. What waits goes out within five minutes. Bounces and complaints from before do not suspend
+   *  it again. Scope: `operator`. A live key must ask this. */
+  resumeAccount: { takes: [id: string], answer: Account }
+  /** Create a key of an account. The secret is `key` in this answer and nowhere else. The account manages its keys
+   *  with it, if its scopes allow that. Scope: `operator`. A live key must ask this. */
+  createAccountKey: { takes: [id: string, body: CreateKeyRequest], answer: CreateKeyAnswer }
   /** Create a webhook endpoint. A test key makes and changes endpoints of mode `test` alone. Scope:
    *  `webhooks:write`. */
   createWebhook: { takes: [body: CreateWebhookRequest], answer: CreateWebhookAnswer }
@@ -239,6 +260,13 @@ export const operations = {
   deleteKey: { method: 'DELETE', path: '/api/keys/{id}', takes: ['id', 'query'] },
   rotateKey: { method: 'POST', path: '/api/keys/{id}/rotate', takes: ['id', 'body'] },
   getMe: { method: 'GET', path: '/api/me', takes: [] },
+  createAccount: { method: 'POST', path: '/api/accounts', takes: ['body'] },
+  listAccounts: { method: 'GET', path: '/api/accounts', takes: ['query'] },
+  getAccount: { method: 'GET', path: '/api/accounts/{id}', takes: ['id'] },
+  updateAccount: { method: 'PATCH', path: '/api/accounts/{id}', takes: ['id', 'body'] },
+  suspendAccount: { method: 'POST', path: '/api/accounts/{id}/suspend', takes: ['id', 'body'] },
+  resumeAccount: { method: 'POST', path: '/api/accounts/{id}/resume', takes: ['id'] },
+  createAccountKey: { method: 'POST', path: '/api/accounts/{id}/keys', takes: ['id', 'body'] },
   createWebhook: { method: 'POST', path: '/api/webhooks', takes: ['body'] },
   listWebhooks: { method: 'GET', path: '/api/webhooks', takes: ['query'] },
   getWebhook: { method: 'GET', path: '/api/webhooks/{id}', takes: ['id'] },

@@ -1,5 +1,27 @@
 // Made from the OpenAPI document by `npm run client`. Do not edit.
 
+export interface Account {
+  id: string
+  name: string
+  /** Requests a minute of all its keys together. `null` = any number. */
+  limits: {
+    'emails:send': number | null
+    'emails:batch': number | null
+    'emails:list': number | null
+    'templates:create': number | null
+    other: number | null
+  }
+  recipients_per_day: number | null
+  suspended: {
+    reason: 'abuse' | 'bounces' | 'complaints' | 'billing' | 'other'
+    note: string | null
+    since: string
+    /** Whether Jetpost suspended it, for its bounces or complaints. */
+    automatic: boolean
+  } | null
+  created_at: string
+}
+
 export interface CancelEmailAnswer {
   id: string
   canceled: Array<{
@@ -30,6 +52,21 @@ export interface CountReplayAnswer {
   types: Record<string, number>
   /** False = there may be more: counting takes 8 s and 100,000 deliveries at most. */
   complete: boolean
+}
+
+export interface CreateAccountRequest {
+  /** A name for people. */
+  name: string
+  /** Requests a minute of all its keys together, by class. Ten times those of a key where none is set. */
+  limits?: {
+    'emails:send'?: number
+    'emails:batch'?: number
+    'emails:list'?: number
+    'templates:create'?: number
+    other?: number
+  }
+  /** How many recipients its mail may have on a day (UTC). `null` = any number. */
+  recipients_per_day?: number | null
 }
 
 export interface CreateDomainRequest {
@@ -711,6 +748,12 @@ export interface Key {
   created_at: string
 }
 
+export interface ListAccountsAnswer {
+  data: Account[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
 export interface ListAuditAnswer {
   data: Array<{
     id: string
@@ -729,15 +772,15 @@ export interface ListAuditAnswer {
       ip: string | null
     } | null
     action:
-      | 'account.created' | 'account.limits_changed' | 'account.suspended' | 'account.resumed' | 'key.created'
-      | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed'
-      | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'
-      | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
-      | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
-      | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
-      | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.ended'
-      | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
-      | 'replay.canceled' | 'delivery.replayed'
+      | 'account.created' | 'account.limits_changed' | 'account.quota_changed' | 'account.suspended'
+      | 'account.resumed' | 'key.created' | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked'
+      | 'domain.added' | 'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched'
+      | 'domain.keys_retired' | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed'
+      | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled'
+      | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned'
+      | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened'
+      | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
+      | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
     /** What was changed. `null` where it is an address. */
     subject_id: string | null
     /** The same for people. It may change: read the other fields in programs. */
@@ -924,6 +967,10 @@ export interface Me {
       'templates:create': number | null
       other: number | null
     }
+    /** How many recipients its mail may have on a day (UTC); null = any number. */
+    recipients_per_day: number | null
+    /** How many it has had today; null where there is no such limit. */
+    recipients_today: number | null
   }
 }
 
@@ -1304,6 +1351,12 @@ export interface Suppression {
   created_at: string
 }
 
+export interface SuspendAccountRequest {
+  reason: 'abuse' | 'bounces' | 'complaints' | 'billing' | 'other'
+  /** For operators: the account is not told it. */
+  note?: string
+}
+
 export interface Template {
   id: string
   version: number
@@ -1333,6 +1386,19 @@ export interface TestWebhookRequest {
   type?:
     | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
     | 'email.unsubscribed'
+}
+
+export interface UpdateAccountRequest {
+  /** Requests a minute of all its keys together, by class. Ten times those of a key where none is set. */
+  limits?: {
+    'emails:send'?: number
+    'emails:batch'?: number
+    'emails:list'?: number
+    'templates:create'?: number
+    other?: number
+  }
+  /** How many recipients its mail may have on a day (UTC). `null` = any number. */
+  recipients_per_day?: number | null
 }
 
 /** Defaults for mail from the domain. What is left out stays. */
@@ -1584,10 +1650,10 @@ export interface ListAuditQuery {
   actor?: string
   /** This action. */
   action?:
-    | 'account.created' | 'account.limits_changed' | 'account.suspended' | 'account.resumed' | 'key.created'
-    | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed'
-    | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed'
-    | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
+    | 'account.created' | 'account.limits_changed' | 'account.quota_changed' | 'account.suspended' | 'account.resumed'
+    | 'key.created' | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked' | 'domain.added'
+    | 'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'
+    | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
     | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
     | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.ended'
@@ -1606,10 +1672,10 @@ export interface ExportAuditQuery {
   actor?: string
   /** This action. */
   action?:
-    | 'account.created' | 'account.limits_changed' | 'account.suspended' | 'account.resumed' | 'key.created'
-    | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked' | 'domain.added' | 'domain.changed'
-    | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired' | 'domain.removed'
-    | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
+    | 'account.created' | 'account.limits_changed' | 'account.quota_changed' | 'account.suspended' | 'account.resumed'
+    | 'key.created' | 'key.changed' | 'key.rotated' | 'key.limits_changed' | 'key.revoked' | 'domain.added'
+    | 'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'
+    | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
     | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
     | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.ended'

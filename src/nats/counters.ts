@@ -1,6 +1,7 @@
 import { headers } from 'nats'
 import { subjects } from '#streams/subjects.ts'
 import type { Bus } from './connect.ts'
+import { getMessage } from './get.ts'
 
 /** Where one request stands in its window. */
 export interface WindowPosition {
@@ -18,11 +19,22 @@ export interface Counters {
   inexact(): number
 }
 
+/** Recipients of accounts by day (days since 1970), in the stream QUOTAS: it outlives its servers. */
+export interface Quotas {
+  /** Takes `n` of `limit`; false = they do not fit, and none is taken. When NATS does not answer within 250 ms, by what
+   *  this node has seen. Never rejects. */
+  take(account: string, day: number, n: number, limit: number): Promise<boolean>
+  /** What was taken is not used. */
+  giveBack(account: string, day: number, n: number): void
+  /** What is taken. Throws what `isUnanswered` knows. */
+  taken(account: string, day: number): Promise<number>
+}
+
 interface Window {
   window: number
-  /** The highest total seen, own unanswered ones included. */
+  /** The total when it was last told, and what was added since. */
   seen: number
-  waiting: Array<(position: WindowPosition) => void>
+  waiting: Array<{ n: number, resolve: (position: WindowPosition) => void }>
   isCounting: boolean
 }
 
@@ -31,10 +43,34 @@ const WINDOWS_MAX = 100_000
 
 /** Fixed windows counted in the stream LIMITS. */
 export function createCounters (bus: Bus): Counters {
-  const counters = new StreamCounters(bus)
+  const counters = new StreamCounters(bus, true)
   return {
-    count: (key, limitClass, window, limit) => counters.count(key, limitClass, window, limit),
+    async count (key, limitClass, window, limit) {
+      const name = `${key} ${limitClass}`
+      const seen = counters.seen(name, window)
+      // Past the limit nothing can change till the window ends: no traffic for a flood.
+      if (seen >= limit) return { position: seen + 1, exact: true }
+      return await counters.add(name, window, subjects.limit(window, key, limitClass), 1)
+    },
     inexact: () => counters.inexact()
+  }
+}
+
+export function createQuotas (bus: Bus): Quotas {
+  const counters = new StreamCounters(bus, false)
+  const add = async (account: string, day: number, n: number) =>
+    await counters.add(account, day, subjects.quota(day, account), n)
+  return {
+    async take (account, day, n, limit) {
+      const { position } = await add(account, day, n)
+      if (position > limit) void add(account, day, -n)
+      return position <= limit
+    },
+    giveBack: (account, day, n) => void add(account, day, -n),
+    async taken (account, day) {
+      const message = await getMessage(bus, 'QUOTAS', { last_by_subj: subjects.quota(day, account) })
+      return message === null ? 0 : Number((JSON.parse(Buffer.from(message.data).toString()) as { val: string }).val)
+    }
   }
 }
 
@@ -42,31 +78,38 @@ export function createCounters (bus: Bus): Counters {
  *  a key costs one round trip however hard it is used. */
 class StreamCounters {
   private readonly bus: Bus
+  /** Whether its stream is lost with its server. */
+  private readonly isVolatile: boolean
   private readonly windows = new Map<string, Window>()
   private inexactRequests = 0
 
-  constructor (bus: Bus) {
+  constructor (bus: Bus, isVolatile: boolean) {
     this.bus = bus
+    this.isVolatile = isVolatile
   }
 
   inexact (): number {
     return this.inexactRequests
   }
 
-  count (key: string, limitClass: string, window: number, limit: number): Promise<WindowPosition> {
-    const name = `${key} ${limitClass}`
+  /** The highest total that this node knows of. */
+  seen (name: string, window: number): number {
+    const entry = this.windows.get(name)
+    return entry?.window === window ? entry.seen : 0
+  }
+
+  /** The position is that of the last of the `n`. */
+  add (name: string, window: number, subject: string, n: number): Promise<WindowPosition> {
     let entry = this.windows.get(name)
     if (entry === undefined || entry.window !== window) {
       if (this.windows.size >= WINDOWS_MAX) this.evict(window)
       entry = { window, seen: 0, waiting: [], isCounting: false }
       this.windows.set(name, entry)
     }
-    // Past the limit nothing can change till the window ends: no traffic for a flood.
-    if (entry.seen >= limit) return Promise.resolve({ position: ++entry.seen, exact: true })
     const current = entry
     return new Promise(resolve => {
-      current.waiting.push(resolve)
-      if (!current.isCounting) void this.countWaiting(current, subjects.limit(window, key, limitClass))
+      current.waiting.push({ n, resolve })
+      if (!current.isCounting) void this.countWaiting(current, subject)
     })
   }
 
@@ -74,12 +117,14 @@ class StreamCounters {
     entry.isCounting = true
     while (entry.waiting.length > 0) {
       const waiting = entry.waiting.splice(0)
-      const total = await this.increment(subject, waiting.length)
+      const sum = waiting.reduce((sum, { n }) => sum + n, 0)
+      const total = await this.increment(subject, sum)
       if (total === null) this.inexactRequests += waiting.length
+      const own = entry.seen + sum
       // A server that lost its memory counts from zero: what this node has seen still counts here.
-      const last = Math.max(total ?? 0, entry.seen + waiting.length)
-      entry.seen = last
-      waiting.forEach((resolve, i) => resolve({ position: last - waiting.length + 1 + i, exact: total !== null }))
+      entry.seen = this.isVolatile ? Math.max(total ?? 0, own) : total ?? own
+      let position = entry.seen - sum
+      for (const { n, resolve } of waiting) resolve({ position: position += n, exact: total !== null })
     }
     entry.isCounting = false
   }
@@ -97,7 +142,7 @@ class StreamCounters {
 
   private async requestIncrement (subject: string, n: number): Promise<number | null> {
     const head = headers()
-    head.set('Nats-Incr', `+${n}`)
+    head.set('Nats-Incr', n < 0 ? String(n) : `+${n}`)
     try {
       const answer = await this.bus.nc.request(subject, undefined, { headers: head, timeout: 2 * ANSWER_MS })
       const { val } = answer.json<{ val?: string }>()

@@ -19,6 +19,19 @@ export const AccountLimitsChanged = factType(
   Type.Object({ account: Id('acc'), limits: Limits })
 )
 
+/** Recipients a day that an operator may allow. */
+export const RECIPIENTS_PER_DAY_MAX = 1_000_000_000
+
+/** How many recipients its mail may have on a day (UTC); null = any number. */
+export const AccountQuotaChanged = factType(
+  'account.quota_changed',
+  1,
+  Type.Object({
+    account: Id('acc'),
+    recipientsPerDay: Nullable(Type.Integer({ minimum: 1, maximum: RECIPIENTS_PER_DAY_MAX }))
+  })
+)
+
 /** Why nothing goes out: its clients are told the class. */
 export const SUSPENSION_REASONS = ['abuse', 'bounces', 'complaints', 'billing', 'other'] as const
 export const SuspensionReason = Type.Union(SUSPENSION_REASONS.map(name => Type.Literal(name)))
@@ -38,4 +51,10 @@ export const AccountSuspended = factType(
 
 export const AccountResumed = factType('account.resumed', 1, Type.Object({ account: Id('acc') }))
 
-export const accountFacts = [AccountCreated, AccountLimitsChanged, AccountSuspended, AccountResumed] as const
+export const accountFacts = [
+  AccountCreated,
+  AccountLimitsChanged,
+  AccountQuotaChanged,
+  AccountSuspended,
+  AccountResumed
+] as const

@@ -23,6 +23,7 @@ export const PATIENCE_MS: Record<AlertKind, { holdsMs: number, overMs: number }>
   endpoint_disabled: { holdsMs: 0, overMs: 0 },
   bounce_rate: { holdsMs: 0, overMs: 3_600_000 },
   complaint_rate: { holdsMs: 0, overMs: 3_600_000 },
+  account_suspended: { holdsMs: 0, overMs: 0 },
   dead_letters: { holdsMs: 0, overMs: 0 },
   projection_lag: { holdsMs: 120_000, overMs: 300_000 },
   consumer_stalled: { holdsMs: 120_000, overMs: 300_000 },

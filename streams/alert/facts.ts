@@ -7,6 +7,7 @@ export const ALERT_KINDS = [
   'endpoint_disabled',
   'bounce_rate',
   'complaint_rate',
+  'account_suspended',
   'dead_letters',
   'projection_lag',
   'consumer_stalled',

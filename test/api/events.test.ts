@@ -10,7 +10,7 @@ import { buildHttp } from '#src/http.ts'
 import { cursorsOf, type StreamLimits } from '#src/servers/api/event-stream.ts'
 import { eventsAfter, readsAfter, positionNow, type FeedPage } from '#src/servers/api/feed.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
-import { createCounters } from '#src/nats/counters.ts'
+import { createCounters, createQuotas } from '#src/nats/counters.ts'
 import { readEvents, type EventReader } from '../support/event-reader.ts'
 import { clicked, deferred, delivered, opened } from '../support/facts.ts'
 import { startHookSink } from '../support/hook-sink.ts'
@@ -85,7 +85,13 @@ async function stream (t: Ending, options: Parameters<typeof readEvents>[1] = {}
 
 /** Another node, with limits that a test does not have to wait for. */
 async function openNode (t: Ending, streams: Partial<StreamLimits>, services: Services) {
-  const api = { services, counters: createCounters(services.factLog.bus), reads: {} as never, streams }
+  const api = {
+    services,
+    counters: createCounters(services.factLog.bus),
+    quotas: createQuotas(services.factLog.bus),
+    reads: {} as never,
+    streams
+  }
   const metrics = createMetrics()
   const http = buildHttp({
     api,

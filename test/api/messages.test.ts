@@ -444,6 +444,8 @@ const CODE =
 /** Codes that a request of this test does not meet, and where their messages are. */
 const ELSEWHERE: Record<string, string> = {
   account_suspended: 'journeys/operator-keys: an account that is suspended sends nothing',
+  quota_exceeded: 'api/accounts: past its quota an account sends nothing',
+  invalid_quota: 'shown by jetpost accounts quota',
   busy: 'api/bounds: big bodies wait for room',
   content_expired: 'api/email-guards: the content of an email ends after days',
   dns_unavailable: 'api/domains: a resolver that does not answer',

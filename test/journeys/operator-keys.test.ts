@@ -74,6 +74,11 @@ t.test('an account is made, limited and listed in the shell', async t => {
     id,
     limits: { other: 901, 'emails:send': 5000 }
   }])
+  t.match(JSON.parse((await accounts('quota', id, '5000', '--json')).out), [{ id, recipients_per_day: 5000 }])
+  t.match(JSON.parse((await accounts('quota', id, 'none', '--json')).out), [{ id, recipients_per_day: null }])
+  for (const wrong of ['0', '1.5', 'many', '']) {
+    t.match(await accounts('quota', id, wrong), { code: 2, err: 'recipients a day must be a whole number' }, wrong)
+  }
   t.match(await accounts('limit', 'acc_none', 'other=5'), { code: 1, err: 'There is no account acc_none.' })
   t.match(await accounts('limit', id, 'other=0'), { code: 2, err: 'limits must be whole numbers' })
   for (const args of [['limit'], ['limit', id], ['create']]) {

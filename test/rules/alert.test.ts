@@ -5,7 +5,7 @@ import type { ConsumerStatus } from '#src/nats/status.ts'
 import { lookAround, type AlertSources } from '#src/operations/alerts/conditions.ts'
 import { bodyOf, mailOf } from '#src/operations/alerts/teller.ts'
 import type { RateReport } from '#src/operations/operations.ts'
-import { webhookEntry } from '../support/entries.ts'
+import { accountEntry, webhookEntry } from '../support/entries.ts'
 
 const failing: Condition = {
   alert: 'alr_1',
@@ -91,6 +91,17 @@ t.test('each thing that an operator must know of is a condition, and nothing els
     webhookEntry({ id: 'wh_2', url: 'https://b.example/', disabled: 'gone' }),
     webhookEntry({ id: 'wh_3' })
   ]
+  const suspension = {
+    reason: 'bounces' as const,
+    note: '12 of 100',
+    since: '2026-11-23T09:00:00.000Z',
+    automatic: true
+  }
+  const accounts = new Map([
+    ['acc_1', accountEntry('acc_1', { ...suspension, automatic: false })],
+    ['acc_2', accountEntry('acc_2', suspension)],
+    ['acc_3', accountEntry('acc_3', null)]
+  ])
   const week = rates({
     settled: 200,
     bounced: 12,
@@ -117,10 +128,11 @@ t.test('each thing that an operator must know of is a condition, and nothing els
       problems: []
     })
   }
-  const look = await lookAround({ webhooks: new Map(endpoints.map(entry => [entry.id, entry])) }, sources)
+  const look = await lookAround({ accounts, webhooks: new Map(endpoints.map(entry => [entry.id, entry])) }, sources)
   t.strictSame(look.conditions.map(({ kind, about }) => `${kind} ${about}`), [
     'endpoint_failing wh_1',
     'endpoint_disabled wh_2',
+    'account_suspended acc_2',
     'bounce_rate shop.example',
     'complaint_rate shop.example',
     'projection_lag emails',
@@ -136,7 +148,7 @@ t.test('each thing that an operator must know of is a condition, and nothing els
 
 t.test('what a server that is away would have told is not known, and so not over', async t => {
   const problems = ['PostgreSQL does not answer.']
-  const look = await lookAround({ webhooks: new Map() }, {
+  const look = await lookAround({ accounts: new Map(), webhooks: new Map() }, {
     reputation: async () => ({ value: [], problems }),
     projectionReports: async () => ({
       value: [{ ...projection('emails', 0, 0, 0), lag: null, status: null }],
@@ -146,7 +158,7 @@ t.test('what a server that is away would have told is not known, and so not over
   })
   t.strictSame(look.conditions, [])
   const known = ALERT_KINDS.filter(kind => look.isKnown({ kind, about: 'emails' }))
-  t.strictSame(known, ['endpoint_failing', 'endpoint_disabled'], 'endpoints are in the log')
+  t.strictSame(known, ['endpoint_failing', 'endpoint_disabled', 'account_suspended'], 'these are in the log')
 })
 
 t.test('a figure that goes up and down must do so for a while', async t => {

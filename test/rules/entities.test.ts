@@ -1,5 +1,11 @@
 import t from 'tap'
-import { decideAccountLimits, decideResumption, decideSuspension } from '#streams/account/decide.ts'
+import {
+  decideAccountChange,
+  decideResumption,
+  decideSuspension,
+  suspensionFor,
+  type SuspensionRates
+} from '#streams/account/decide.ts'
 import { AccountCreated, FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { checkFact, type AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Unstamped } from '#streams/define.ts'
@@ -82,7 +88,9 @@ t.test('an account after each command is what the directory makes of its facts',
   )
   const complaints = (note: string | null) => (now: AccountEntry) => decideSuspension(now, 'complaints', note)
   t.match(account.now(), { suspended: null, limits: {} })
-  t.match(account.after(now => decideAccountLimits(now, { other: 7 })), { limits: { other: 7 }, suspended: null })
+  t.match(account.after(now => decideAccountChange(now, { limits: { other: 7 } })), { limits: { other: 7 } })
+  t.match(account.after(now => decideAccountChange(now, { recipientsPerDay: 5 })), { recipientsPerDay: 5 })
+  t.same(decideAccountChange(account.now()!, { limits: { other: 7 }, recipientsPerDay: 5 }), [], 'it is so already')
   t.match(account.after(complaints('0.4 %')), { suspended: { reason: 'complaints', note: '0.4 %', since: TIME } })
   t.same(complaints('0.4 %')(account.now()!), [], 'said twice, happened once')
   t.match(account.after(complaints(null)), { suspended: { reason: 'complaints', note: null }, limits: { other: 7 } })
@@ -228,4 +236,27 @@ t.test('an endpoint after each command is what the directory makes of its facts'
   })
   t.match(webhook.after(now => decideFinish(now, NOW_MS)), { sealedSecret: 'v1.c.d', previous: null })
   t.equal(webhook.after(decideDelete), undefined)
+})
+
+t.test('an account is suspended for what came of its mail, above the rates and the least counts alone', async t => {
+  const rates = { bounces: 0.1, complaints: 0.005 }
+  const none = { delivered: 0, bounced: 0, failed: 0, complained: 0 }
+  const due = (fate: Partial<typeof none>, given: SuspensionRates = rates) => suspensionFor({ ...none, ...fate }, given)
+  t.equal(due({}), null)
+  t.equal(due({ delivered: 90, bounced: 10 }), null, 'not more than the rate')
+  t.strictSame(due({ delivered: 89, bounced: 11 }), {
+    reason: 'bounces',
+    note: '11 of 100 recipients bounced, more than 10 %'
+  })
+  t.equal(due({ bounced: 99 }), null, 'too few')
+  t.equal(due({ delivered: 89, bounced: 11 }, { ...rates, bounces: null }), null, 'never')
+  t.equal(due({ delivered: 991, bounced: 9 }, { ...rates, bounces: 0.001 }), null, 'a few have all')
+  t.equal(due({ delivered: 60, bounced: 11, failed: 50 }), null, 'what failed was sent, too')
+  t.equal(due({ delivered: 100, complained: 2 }), null)
+  t.strictSame(due({ delivered: 400, complained: 3 }), {
+    reason: 'complaints',
+    note: '3 of 400 recipients complained, more than 0.5 %'
+  })
+  t.equal(due({ delivered: 600, complained: 3 }), null)
+  t.equal(due({ delivered: 400, complained: 3 }, { ...rates, complaints: null }), null)
 })

@@ -6,7 +6,7 @@ import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { Refusal } from '#streams/define.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import type { LimitClass } from '#streams/key/facts.ts'
-import { createAccount, limitAccount } from '#src/actions/account.ts'
+import { createAccount, changeAccount } from '#src/actions/account.ts'
 import { roleActor } from '#src/actions/fact-log.ts'
 import type { Services } from '#src/actions/services.ts'
 import { createKey, limitKey, revokeKey, type NewKey } from '#src/actions/key.ts'
@@ -205,9 +205,10 @@ function wire (app: App, elsewhere: Services, note: (line: string) => void): Tes
       ),
     limitKey: async (id, limits) => await seen(granted(await limitKey(await upToDate(), TESTER, id, limits)).seq),
     limitAccount: async (id, limits) =>
-      await seen(granted(await limitAccount(await upToDate(), TESTER, id, limits)).seq),
+      await seen(granted(await changeAccount(await upToDate(), TESTER, id, { limits })).seq),
     newAccountKey: async () =>
-      (await newKey({}, { account: granted(await createAccount(elsewhere, TESTER, 'Another')).account })).secret,
+      (await newKey({}, { account: granted(await createAccount(elsewhere, TESTER, { name: 'Another' })).account.id }))
+        .secret,
     caught: async address => {
       const { body } = await request('GET', '/catcher.json')
       const message = body.data.find((message: { to: string[] }) => message.to.includes(address))

@@ -1,5 +1,9 @@
-import type { KeyEntry, WebhookEntry } from '#streams/directory.ts'
+import type { AccountEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
+
+export function accountEntry (id: string, suspended: AccountEntry['suspended']): AccountEntry {
+  return { id, name: 'Shop', limits: {}, recipientsPerDay: null, suspended, resumedAt: null, createdAt: '' }
+}
 
 /** A full key of the directory, but for what is given. */
 export function keyEntry (given: Partial<KeyEntry> = {}): KeyEntry {

@@ -64,8 +64,9 @@ export function failingServer (
   } as unknown as Services
   const reads = { pool: {}, checkpoints: { caughtUp } } as unknown as Reads
   const counters = { count: async () => ({ position: 1, exact: true }), inexact: () => 0 }
+  const quotas = { take: async () => true, giveBack () {}, taken: async () => 0 }
   return buildHttp({
-    api: { services, counters, reads },
+    api: { services, counters, quotas, reads },
     operations: null,
     catcher: null,
     mailboxDoor: null,

@@ -1,3 +1,4 @@
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import type { TestApp } from './app.ts'
 import { until } from './wait.ts'
 
@@ -61,6 +62,7 @@ const domain = created('/api/domains', () => newDomain().body)
 const key = created('/api/keys', () => ({ name: fresh('Key #'), scopes: ['emails:send'], domains: ['*'] }))
 /** Nobody listens there. */
 const HOOK = 'http://127.0.0.1:9/'
+const account = created('/api/accounts', () => ({ name: fresh('Account #') }))
 const webhook = created('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'] }))
 const template = created(
   '/api/templates',
@@ -173,6 +175,15 @@ export const recipes: Record<string, Recipe> = {
   listKeys: { valid: simply },
   getKey: { valid: key },
   getMe: { valid: simply },
+
+  createAccount: { valid: simply },
+  listAccounts: { valid: simply },
+  getAccount: { valid: account },
+  updateAccount: { valid: account, also: { 409: RIVALS } },
+  suspendAccount: { valid: account, also: { 409: async () => ({ params: { id: FIRST_ACCOUNT } }) } },
+  resumeAccount: { valid: account, also: { 409: RIVALS } },
+  createAccountKey: { valid: account, also: { 409: TOO_MANY } },
+
   updateKey: {
     valid: async app => ({ ...await key(app), body: { name: 'Another name' } }),
     also: { 409: async app => ({ ...await fixed(app), body: { expires_at: null } }) }

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { settings, type Config } from '#src/base/settings.ts'
+import type { Config } from '#src/base/config.ts'
+import { settings } from '#src/base/settings.ts'
 
 export const PAGE = join(import.meta.dirname, '..', '..', 'docs', 'settings.md')
 
@@ -30,6 +31,7 @@ const GROUPS: Array<[title: string, names: Array<keyof Config>]> = [
   ['Mail that comes back', ['bounceDomain', 'inboundPort', 'inboundHost', 'tlsCert', 'tlsKey']],
   ['Accounts, domains and webhooks', ['apiKey', 'domains', 'requireVerifiedDomains', 'webhookAllowPrivate']],
   ['Alerts', ['alertTo', 'alertFrom', 'alertUrl', 'alertSecret']],
+  ['Accounts', ['suspendBounces', 'suspendComplaints']],
   ['Embedded servers', ['natsBin', 'natsPort', 'postgresPort', 'catcherPort']]
 ]
 

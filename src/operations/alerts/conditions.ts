@@ -1,6 +1,6 @@
 import type { AlertState } from '#streams/alert/facts.ts'
 import type { Condition } from '#streams/alert/decide.ts'
-import type { Directory, WebhookEntry } from '#streams/directory.ts'
+import type { AccountEntry, Directory, WebhookEntry } from '#streams/directory.ts'
 import { alertIdOf } from '#src/actions/alert.ts'
 import { consumerState } from '../consumer-state.ts'
 import type { OperationsService } from '../operations.ts'
@@ -18,7 +18,10 @@ export type AlertSources = Pick<OperationsService, 'reputation' | 'projectionRep
 
 /** Looks at endpoints, rates, projections and consumers: by the same rules as the dashboard. What a server that is away
  *  would have told is not known. */
-export async function lookAround (directory: Pick<Directory, 'webhooks'>, sources: AlertSources): Promise<Look> {
+export async function lookAround (
+  directory: Pick<Directory, 'accounts' | 'webhooks'>,
+  sources: AlertSources
+): Promise<Look> {
   const [reputation, projections, consumers] = await Promise.all([
     sources.reputation(),
     sources.projectionReports(),
@@ -26,6 +29,7 @@ export async function lookAround (directory: Pick<Directory, 'webhooks'>, source
   ])
   const conditions = [
     ...[...directory.webhooks.values()].flatMap(ofEndpoint),
+    ...[...directory.accounts.values()].flatMap(ofAccount),
     ...reputation.value.flatMap(report =>
       alarmsIn(report).map(alarm => condition(alarm, report.domain, '/operations/reputation'))
     ),
@@ -80,6 +84,16 @@ function condition (
     why: why.slice(0, 1000),
     path: `/dashboard${page}`
   }
+}
+
+/** Who suspended an account by hand need not be told. */
+function ofAccount ({ id, name, suspended }: AccountEntry): Condition[] {
+  if (suspended === null || !suspended.automatic) return []
+  const why = `${
+    suspended.note ?? suspended.reason
+  }. It sends nothing until you resume it: npx jetpost accounts resume ${id}`
+  const what = `Account "${name}" is suspended for its ${suspended.reason}`
+  return [condition({ kind: 'account_suspended', what, why }, id, '/operations/reputation')]
 }
 
 /** Of the URL only the host: a path may be as good as a password. */

@@ -13,7 +13,7 @@ import type {
 import type { Actor, FieldFault } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { hasMoreValuesThan, isDeeperThan } from '#streams/json.ts'
-import { mayDo, testKeyRefusal } from '#streams/key/decide.ts'
+import { isOperator, mayDo, testKeyRefusal } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import { AcceptanceUnknown } from '#src/actions/email.ts'
@@ -271,6 +271,8 @@ function mayBeBig ({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > OVERLAP_BYTES_MAX
 }
 
+const OPERATORS_ONLY = 'The key must be a live key of the first account, for all domains.'
+
 /** Why this key may not ask this; null = it may. */
 function refusalOf (
   { key, method, routeOptions: { config } }: FastifyRequest,
@@ -278,6 +280,7 @@ function refusalOf (
 ): HttpProblem | null {
   const { scope, sends = false } = config
   if (scope !== undefined && !mayDo(key!, scope)) return forbidden(`The key must have the scope ${scope}.`, scope)
+  if (scope === 'operator' && !isOperator(key!)) return forbidden(OPERATORS_ONLY, scope)
   if (key!.test && needsLiveKey(method, config)) return forbidden(testKeyRefusal().message)
   const suspended = sends ? now.accounts.get(key!.account)?.suspended : null
   return suspended == null ? null : accountSuspended(suspended.reason)

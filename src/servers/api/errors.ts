@@ -118,6 +118,14 @@ export const rateLimited = (retryAfterS: number) =>
     'retry-after': String(retryAfterS)
   })
 
+/** Spec section 7's body, with what a window has not. */
+export const quotaExceeded = (recipientsPerDay: number, retryAfterS: number) =>
+  new HttpProblem(429, {
+    error: `The account must not send to more than ${recipientsPerDay} recipients a day (UTC).`,
+    code: 'quota_exceeded',
+    retryAfter: retryAfterS
+  }, { 'retry-after': String(retryAfterS) })
+
 /** Nothing of the account goes out. */
 export const accountSuspended = (reason: SuspensionReason) =>
   new HttpProblem(403, {

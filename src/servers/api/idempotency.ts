@@ -1,7 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RequestClaimed } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
-import { acceptEmails, type IdempotencyKey, type PreparedEmail, type SendAnswer } from '#src/actions/email.ts'
+import {
+  AcceptanceUnknown,
+  acceptEmails,
+  type IdempotencyKey,
+  type PreparedEmail,
+  type SendAnswer
+} from '#src/actions/email.ts'
 import type { Services } from '#src/actions/services.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { sha256Hex } from '#src/base/secret.ts'
@@ -9,6 +15,7 @@ import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
 import { untilAnswered } from '#src/nats/retry-on-disconnect.ts'
 import { conflict, idsOf, invalid, mustFault, unavailable } from './errors.ts'
+import type { DailyQuota } from './quota.ts'
 
 const HEADER = 'idempotency-key'
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
@@ -32,11 +39,13 @@ export interface Acceptance<Body> {
  *  `underKey`: it finds the claim, answers from it, or prepares its emails and appends them with a claim of its own. */
 export class Acceptor {
   private readonly services: Pick<Services, 'factLog'>
+  private readonly quota: DailyQuota
   /** Requests with an Idempotency-Key, by account and key. */
   private readonly running = new Map<string, Promise<unknown>>()
 
-  constructor (services: Pick<Services, 'factLog'>) {
+  constructor (services: Pick<Services, 'factLog'>, quota: DailyQuota) {
     this.services = services
+    this.quota = quota
   }
 
   /** Runs `accept` with the claim of the request's Idempotency-Key, null without one. Requests with the same key run
@@ -54,7 +63,7 @@ export class Acceptor {
   }
 
   /** Appends the emails, with the claim where there is one, and answers. Throws 409 when the key was claimed with
-   *  another body, and LogUnavailable. */
+   *  another body, 429 past the account's quota, and LogUnavailable. */
   async accept<Body> (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -63,11 +72,13 @@ export class Acceptor {
   ): Promise<Body> {
     // Not before the emails are prepared: a 403 or 422 says more.
     if (claim !== null && claim.earlier !== null) throw mismatch(claim.earlier)
+    const giveBack = await this.quota.take(request.key!, emails)
     try {
       const kept = claim === null ? null : { key: claim.key, answer }
       await acceptEmails(this.services, { account: request.key!.account, correlation: request.id }, emails, kept)
       return give(reply, answer)
     } catch (error) {
+      if (!(error instanceof AcceptanceUnknown)) giveBack()
       if (claim === null || !(error instanceof Conflict)) throw error
       const earlier = await this.findWinner(request.key!.account, claim.key.hash)
       if (!isRepeat({ ...claim, earlier })) throw mismatch(earlier)

@@ -68,7 +68,7 @@ const fields = {
 }
 const BODY = { must: MUST_BE_OBJECT, additionalProperties: false }
 
-const CreateRequest = Type.Object({
+export const CreateKeyRequest = Type.Object({
   ...fields,
   test: Type.Optional(
     Type.Boolean({ description: 'Whether its mail goes to the mail catcher only. False when left out.' })
@@ -142,7 +142,7 @@ const RevokeQuery = Type.Object({
 const RevokedAnswer = Type.Object({
   revoked: Type.Integer({ description: 'How many keys ended, this one included.' })
 }, { examples: [{ revoked: 3 }] })
-const OpenAnswer = Type.Composite([
+export const OpenKeyAnswer = Type.Composite([
   Type.Object({ key: Type.String({ description: 'The secret, shown only here.' }) }),
   KeyAnswer
 ], {
@@ -162,13 +162,13 @@ const ROTATE_TEXT = 'The previous secret works for `overlap_s` seconds more; an 
 
 /** What was ahead when it was read may be past when it is decided; who may be an operator depends on more than
  *  scopes. */
-const FIELDS = { in_the_past: 'expires_at', invalid_scope: 'scopes' }
+export const KEY_FIELDS = { in_the_past: 'expires_at', invalid_scope: 'scopes' }
 
 /** Also the key that asks may have changed on another node: it is judged once the directory has caught up. */
 export function keyRoutes (app: Api, services: Services): void {
   const { clock } = services.factLog
   const answerOf = (key: KeyEntry) => keyAnswer(key, clock.nowMs())
-  const faults = (request: FastifyRequest) => meaningFaults(request, clock.nowMs())
+  const faults = (request: FastifyRequest) => keyFaults(request, clock.nowMs())
   const revoke = async (
     request: FastifyRequest<{ Params: { id: string }, Querystring: Static<typeof RevokeQuery> }>
   ) => {
@@ -188,11 +188,11 @@ export function keyRoutes (app: Api, services: Services): void {
   })
 
   routes.write('POST', '/keys', ['createKey', 'Create a key', CREATE_TEXT], {
-    schema: { body: CreateRequest, response: { 201: OpenAnswer } },
+    schema: { body: CreateKeyRequest, response: { 201: OpenKeyAnswer } },
     errors: [409],
     faults,
     act: request => grantKey(services, keyAskerOf(request), newKeyOf(request.body)),
-    fieldOf: FIELDS,
+    fieldOf: KEY_FIELDS,
     location: ({ key }) => `/api/keys/${key.id}`,
     tell: ({ key, secret }) => ({ key: secret, ...answerOf(key) })
   })
@@ -203,7 +203,7 @@ export function keyRoutes (app: Api, services: Services): void {
     errors: [404, 409],
     faults,
     act: request => changeKey(services, keyAskerOf(request), request.params.id, changeOf(request.body)),
-    fieldOf: FIELDS,
+    fieldOf: KEY_FIELDS,
     tell: ({ key }) => answerOf(key)
   })
   routes.write('DELETE', '/keys/:id', ['deleteKey', 'Revoke a key', REVOKE_TEXT], {
@@ -217,7 +217,7 @@ export function keyRoutes (app: Api, services: Services): void {
     tell: ({ revoked }) => (revoked === null ? null : { revoked })
   })
   routes.write('POST', '/keys/:id/rotate', ['rotateKey', 'Rotate the secret of a key', ROTATE_TEXT], {
-    schema: { params: IdParams, body: RotateRequest, response: { 200: OpenAnswer } },
+    schema: { params: IdParams, body: RotateRequest, response: { 200: OpenKeyAnswer } },
     errors: [404, 409],
     act: request =>
       rotateKey(services, keyAskerOf(request), request.params.id, request.body?.overlap_s ?? OVERLAP_S_DEFAULT),
@@ -230,7 +230,9 @@ function keyAskerOf (request: FastifyRequest): KeyAsker {
   return { ...askerOf(request), by: request.key!.id }
 }
 
-function newKeyOf ({ name, scopes, domains, test = false, ...body }: Static<typeof CreateRequest>): NewKey {
+export function newKeyOf (
+  { name, scopes, domains, test = false, ...body }: Static<typeof CreateKeyRequest>
+): NewKey {
   const { expiresMs = null, defaults } = changeOf(body)
   return { name, scopes, domains, expiresMs, defaults: { ...NO_DEFAULTS, ...defaults }, test }
 }
@@ -246,7 +248,7 @@ function changeOf ({ name, scopes, domains, expires_at: expiresAt, ...body }: St
 }
 
 /** What is wrong with a body beyond its schema. */
-function meaningFaults (request: FastifyRequest, nowMs: number): FieldFault[] {
+export function keyFaults (request: FastifyRequest, nowMs: number): FieldFault[] {
   const { body } = request
   // A body that is no object has no fields to look at.
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return []

@@ -6,6 +6,7 @@ import type { Services } from '#src/actions/services.ts'
 import type { Api } from './context.ts'
 import { unauthorized } from './errors.ts'
 import { keyAnswer, KeyAnswer, KEY_EXAMPLE } from './keys.ts'
+import type { DailyQuota } from './quota.ts'
 import { seeAllWrites } from './resource.ts'
 
 const MeAnswer = Type.Composite([
@@ -16,15 +17,30 @@ const MeAnswer = Type.Composite([
       name: Type.String(),
       limits: Type.Object(byLimitClass(() => Nullable(Type.Integer())), {
         description: 'Requests a minute of all its keys together; null = any number.'
-      })
+      }),
+      recipients_per_day: Nullable(
+        Type.Integer({ description: 'How many recipients its mail may have on a day (UTC); null = any number.' })
+      ),
+      recipients_today: Nullable(
+        Type.Integer({ description: 'How many it has had today; null where there is no such limit.' })
+      )
     })
   })
 ], {
-  examples: [{ ...KEY_EXAMPLE, account: { id: 'acc_first', name: 'First account', limits: byLimitClass(() => null) } }]
+  examples: [{
+    ...KEY_EXAMPLE,
+    account: {
+      id: 'acc_first',
+      name: 'First account',
+      limits: byLimitClass(() => null),
+      recipients_per_day: 50_000,
+      recipients_today: 1204
+    }
+  }]
 })
 
 /** For somebody who holds a key and nothing else: a 403 has no room to say what it may do. */
-export function meRoute (app: Api, services: Services): void {
+export function meRoute (app: Api, services: Services, quota: DailyQuota): void {
   app.get('/me', {
     schema: {
       operationId: 'getMe',
@@ -42,6 +58,15 @@ export function meRoute (app: Api, services: Services): void {
     const account = accounts.get(key.account)!
     const { id, name } = account
     const limits = byLimitClass(limitClass => accountLimitOf(account, key, limitClass))
-    return { ...keyAnswer(key, services.factLog.clock.nowMs()), account: { id, name, limits } }
+    return {
+      ...keyAnswer(key, services.factLog.clock.nowMs()),
+      account: {
+        id,
+        name,
+        limits,
+        recipients_per_day: account.recipientsPerDay,
+        recipients_today: await quota.takenToday(id)
+      }
+    }
   })
 }

@@ -23,6 +23,7 @@ export const TAGS: Record<string, string> = {
   Templates: 'Mustache templates with versions that never change.',
   Domains: 'The domains mail is sent from, and the DNS records they need.',
   Keys: 'API keys: what they may do, from which domains, until when.',
+  Accounts: 'The accounts of the installation, for its operators: their limits, quotas and first keys.',
   Webhooks: WEBHOOKS,
   Suppressions: 'Addresses that get no more mail.',
   Erasures: 'Erasing a person from the log, and the receipts.',
@@ -110,6 +111,11 @@ export const ERROR_SCHEMAS: Record<string, Json> = {
   RateLimited: exactly({
     error: { type: 'string', const: 'Rate limit exceeded' },
     retryAfter: { type: 'integer', minimum: 1, description: 'Seconds until the window resets.' }
+  }),
+  QuotaExceeded: exactly({
+    error: { type: 'string' },
+    code: { type: 'string', const: 'quota_exceeded' },
+    retryAfter: { type: 'integer', minimum: 1, description: 'Seconds until the day (UTC) is over.' }
   })
 }
 
@@ -182,15 +188,17 @@ const ERRORS: Record<
   }
 }
 
-/** Where new mail is taken. */
-const SEND_FORBIDDEN: Json = {
-  description: 'The scope of the key lacks the action, the domain is not linked to it, or the account is suspended.',
-  headers: headersOf(HELP),
-  content: {
-    'application/json': {
-      schema: { oneOf: [ref('schemas', 'Forbidden'), ref('schemas', 'AccountSuspended')] },
-      example: { error: 'Insufficient API key permissions' }
-    }
+/** Where new mail is taken, a status may say more: one of two. */
+const SEND_ERRORS: Record<number, { name: string, schemas: string[], description: string }> = {
+  403: {
+    name: 'SendForbidden',
+    schemas: ['Forbidden', 'AccountSuspended'],
+    description: 'The scope of the key lacks the action, the domain is not linked to it, or the account is suspended.'
+  },
+  429: {
+    name: 'SendLimited',
+    schemas: ['RateLimited', 'QuotaExceeded'],
+    description: "The window, or the account's quota of the day, is used up."
   }
 }
 
@@ -204,12 +212,23 @@ const ERROR_RESPONSES_OF_ALL: Record<string, Json> = Object.fromEntries(
   }])
 )
 
-export const ERROR_RESPONSES: Record<string, Json> = { ...ERROR_RESPONSES_OF_ALL, SendForbidden: SEND_FORBIDDEN }
+const SEND_ERROR_RESPONSES: Record<string, Json> = Object.fromEntries(
+  Object.entries(SEND_ERRORS).map(([status, { name, schemas, description }]) => {
+    const { example, headers = [] } = ERRORS[Number(status)]!
+    const schema = { oneOf: schemas.map(name => ref('schemas', name)) }
+    return [name, {
+      description,
+      headers: headersOf(HELP, ...headers),
+      content: { 'application/json': { schema, example } }
+    }]
+  })
+)
+
+export const ERROR_RESPONSES: Record<string, Json> = { ...ERROR_RESPONSES_OF_ALL, ...SEND_ERROR_RESPONSES }
 
 /** The response of an error status; `sends` = of a route that takes new mail. */
 export function errorResponse (status: number, sends = false): Json {
-  if (status === 403 && sends) return ref('responses', 'SendForbidden')
-  const known = ERRORS[status]
+  const known = (sends ? SEND_ERRORS[status] : undefined) ?? ERRORS[status]
   if (known !== undefined) return ref('responses', known.name)
   return {
     description: STATUS_CODES[status],

@@ -8,7 +8,7 @@ import type {
   RawServerDefault
 } from 'fastify'
 import type { FieldFault, Refusal } from '#streams/define.ts'
-import { entitiesOf, type Entities } from '#streams/directory.ts'
+import { entitiesOf, type Entities, type KeyEntry } from '#streams/directory.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import { SEEN_MS } from '#src/actions/directory.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -34,10 +34,8 @@ type RequestOf<Schema extends FastifySchema> = FastifyRequest<
   TypeBoxTypeProvider
 >
 
-type OwnedKind = Exclude<keyof Entities, 'account'>
-
 /** A kind of the directory as the API serves it. */
-export interface Resource<Kind extends OwnedKind, Answer extends Body> {
+export interface Resource<Kind extends keyof Entities, Answer extends Body> {
   kind: Kind
   tag: string
   scopes: { read: Scope, write: Scope }
@@ -74,7 +72,7 @@ interface Write<Schema extends FastifySchema, Result extends Done, Answer extend
 
 /** The routes of what lives in the directory in memory, which catches up with the log before each read and each change.
  *  Paths stand whole where these are called: a test finds them there. */
-export class ResourceRoutes<Kind extends OwnedKind, Item extends Body> {
+export class ResourceRoutes<Kind extends keyof Entities, Item extends Body> {
   private readonly app: Api
   private readonly services: Services
   private readonly resource: Resource<Kind, Item>
@@ -96,7 +94,7 @@ export class ResourceRoutes<Kind extends OwnedKind, Item extends Body> {
       const page = readPage(request, cursorParser(prefix))
       await seeAllWrites(this.services)
       const all = [...entitiesOf(this.services.directory.now, kind).values()]
-      return pageOf(all.filter(({ account }) => account === request.key!.account), page, answerOf)
+      return pageOf(all.filter(entity => isFor(entity, request.key!)), page, answerOf)
     })
   }
 
@@ -149,9 +147,14 @@ export class ResourceRoutes<Kind extends OwnedKind, Item extends Body> {
     // Domains stand there by name.
     const isById = this.resource.kind !== 'domain'
     const entity = isById ? entities.get(id) : [...entities.values()].find(entity => entity.id === id)
-    if (entity === undefined || entity.account !== key!.account) throw notFound()
+    if (entity === undefined || !isFor(entity, key!)) throw notFound()
     return entity
   }
+}
+
+/** Accounts are for operators, who may see them all; what is in one is for those who have a key of it. */
+function isFor (entity: Entities[keyof Entities], { account }: KeyEntry): boolean {
+  return !('account' in entity) || entity.account === account
 }
 
 /** 503 when this node's directory stays behind the log: an older answer would deny a write. */

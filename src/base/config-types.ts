@@ -1,0 +1,77 @@
+import type { Ring } from './config-values.ts'
+
+export const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
+export type RoleName = typeof ROLES[number]
+
+/** Everything the environment may set. Read once; the rest of the program receives plain values. docs/settings.md is
+ *  made from this by `npm run docs`. */
+export interface Config {
+  roles: Set<RoleName>
+  processes: number
+  host: string
+  port: number
+  publicUrl: string
+  /** Where tracking and unsubscribe links lead. */
+  trackingUrl: string
+  dataDir: string
+  /** null = made in the data folder; cannot be null with `natsUrl`. */
+  secret: Ring | null
+  natsUrl: string | null
+  natsCreds: string | null
+  natsReplicas: number
+  databaseUrl: string | null
+  smtpUrl: string | null
+  /** Concurrent SMTP transactions of one sender; also the most that can be in doubt when it dies. */
+  smtpConnections: number
+  /** Port of MX hosts. */
+  mxPort: number
+  mxAllowPrivate: boolean
+  hostname: string | null
+  bounceDomain: string | null
+  inboundHost: string
+  /** null = no inbound listener. */
+  inboundPort: number | null
+  /** PEM files of the inbound listener's certificate; null = self-signed. */
+  tlsCert: string | null
+  tlsKey: string | null
+  /** `host:port` of the resolver; null = the system's. */
+  dns: string | null
+  apiKey: string | null
+  domains: string[]
+  requireVerifiedDomains: boolean
+  webhookAllowPrivate: boolean
+  trustProxy: string[]
+  /** Who gets alerts by mail, and from whom; none = nobody, null only then. */
+  alertTo: string[]
+  alertFrom: string | null
+  /** Where alerts are posted, and the secret that signs them; null = nowhere, both or neither. */
+  alertUrl: string | null
+  alertSecret: string | null
+  /** Shares of an account's mail; null = none is suspended for that. */
+  suspendBounces: number | null
+  suspendComplaints: number | null
+  factsRetentionMs: number
+  contentRetentionMs: number
+  natsBin: string | null
+  natsPort: number | null
+  postgresPort: number | null
+  catcherPort: number | null
+  logLevel: string
+}
+
+export interface Setting<T> {
+  env: string
+  /** One phrase for `jetpost doctor`, and the first sentence in docs/settings.md. */
+  means: string
+  /** Further sentences for docs/settings.md. */
+  details?: string
+  /** The default in words, where `fallback` does not show it. */
+  unset?: string
+  fallback: T | ((env: Environment) => T)
+  parse: (text: string) => T
+  /** Shown as set or unset only, and never written down; 'login' = it may be written down where it holds no user name
+   *  and no password. */
+  secret?: 'whole' | 'login'
+}
+
+export type Environment = Record<string, string | undefined>
