@@ -140,13 +140,13 @@ t.test('no place is taken by what is refused, suppressed, or sent with a test ke
 t.test('accounts are for operators alone', async t => {
   const { id } = await make()
   const { key: full } = await keyOf(id)
-  const make2 = async (fields: object) =>
+  const ownKey = async (fields: object) =>
     (await ask('POST', '/api/keys', { name: 'Key', scopes: ['full'], domains: ['*'], ...fields })).body.key
   const others = [
     full,
-    await make2({ test: true }),
-    await make2({ domains: ['shop.example'] }),
-    await make2({ scopes: ['keys:write', 'dashboard'] })
+    await ownKey({ test: true }),
+    await ownKey({ domains: ['shop.example'] }),
+    await ownKey({ scopes: ['keys:write', 'dashboard'] })
   ]
   for (const key of others) {
     for (

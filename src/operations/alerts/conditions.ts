@@ -89,10 +89,9 @@ function condition (
 /** Who suspended an account by hand need not be told. */
 function ofAccount ({ id, name, suspended }: AccountEntry): Condition[] {
   if (suspended === null || !suspended.automatic) return []
-  const why = `${
-    suspended.note ?? suspended.reason
-  }. It sends nothing until you resume it: npx jetpost accounts resume ${id}`
-  const what = `Account "${name}" is suspended for its ${suspended.reason}`
+  const { reason, note } = suspended
+  const what = `Account "${name}" is suspended for its ${reason}`
+  const why = `${note ?? reason}. It sends nothing until you resume it: npx jetpost accounts resume ${id}`
   return [condition({ kind: 'account_suspended', what, why }, id, '/operations/reputation')]
 }
 
