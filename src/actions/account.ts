@@ -60,6 +60,23 @@ export async function suspendAccount (
   return await change(services, by, id, account => decideSuspension(account, reason, note))
 }
 
+/** The same for its bounces or complaints, as they were counted while it was resumed at `resumedAt` (null = never):
+ *  nothing happens when it is suspended, or was resumed since. Refuses as above. */
+export async function suspendByRates (
+  services: CommandServices,
+  by: Commander,
+  id: string,
+  { reason, note, resumedAt }: { reason: SuspensionReason, note: string, resumedAt: string | null }
+): Promise<Handled<'account'> | Refusal> {
+  return await change(
+    services,
+    by,
+    id,
+    account =>
+      account.suspended !== null || account.resumedAt !== resumedAt ? [] : decideSuspension(account, reason, note)
+  )
+}
+
 /** Lets it send again; what waits goes out within minutes. Refuses `not_found`. Throws LogUnavailable or Conflict. */
 export async function resumeAccount (
   services: CommandServices,

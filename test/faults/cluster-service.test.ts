@@ -27,6 +27,8 @@ interface House {
 
 async function openHouse (t: Test): Promise<House> {
   const cluster = await openCluster(t)
+  // On a slow machine the servers take longer to find each other than a start waits.
+  await cluster.whole()
   const world = await openWorld(t)
   const app = await startTestApp(t, {
     natsUrl: cluster.servers.map(server => server.url).join(),

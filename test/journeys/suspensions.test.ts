@@ -1,8 +1,9 @@
 import t from 'tap'
+import type { QueryResult } from 'pg'
 import { createLog } from '#src/base/log.ts'
 import { resumeAccount } from '#src/actions/account.ts'
 import { roleActor } from '#src/actions/fact-log.ts'
-import { createPool } from '#src/postgres/pool.ts'
+import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { startSuspensions } from '#src/workers/scheduler/suspensions.ts'
 import { API_KEY, FROM, startTestApp } from '../support/app.ts'
 import { openSecondServices } from '../support/second-services.ts'
@@ -22,7 +23,7 @@ const services = await openSecondServices(t, natsUrl)
 const log = createLog('silent')
 const pool = createPool(databaseUrl, log)
 t.teardown(() => pool.end())
-const rounds = { services, pool, rates: { bounces: 0.1, complaints: 0.005 }, log, everyMs: 100 }
+const options = { services, pool, rates: { bounces: 0.1, complaints: 0.005 }, log, everyMs: 100 }
 
 /** Sends one email to `count`, of whom some bounce; resolves once all of them are settled. */
 async function sendTo (key: string, name: string, count: number, bouncing: number): Promise<void> {
@@ -49,7 +50,7 @@ t.test('an account whose mail bounces too often is suspended, once; others, and 
     sendTo(small, 'small', 20, 15),
     sendTo(API_KEY, 'own', 100, 50)
   ])
-  const two = [startSuspensions(rounds), startSuspensions(rounds)]
+  const two = [startSuspensions(options), startSuspensions(options)]
   const id = await accountOf(bad)
   await until(async () => await stateOf(id) !== null)
   t.match(await stateOf(id), {
@@ -66,9 +67,35 @@ t.test('an account whose mail bounces too often is suspended, once; others, and 
   await resumeAccount(services, { correlation: 'test', actor: roleActor('test') }, id)
   await until(async () => (await app.send({}, bad)).status === 202)
   for (const rounds of two) await rounds.stop()
-  const again = startSuspensions(rounds)
+  const again = startSuspensions(options)
   await sendTo(good, 'better', 100, 20)
   await until(async () => await stateOf(await accountOf(good)) !== null)
   t.equal(await stateOf(id), null, 'what was known when it was resumed counts no more')
   await again.stop()
+})
+
+t.test('who resumes an account while its rates are read is not overruled', async t => {
+  const key = await app.newAccountKey()
+  await sendTo(key, 'freed', 100, 11)
+  const id = await accountOf(key)
+  t.equal((await app.request('POST', `/api/accounts/${id}/suspend`, { body: { reason: 'other' } })).status, 200)
+  await until(() => services.directory.now.accounts.get(id)!.suspended !== null)
+  let rounds = 0
+  let counted = 0
+  const slow = Object.create(pool) as Pool
+  slow.query = (async (...asked: Parameters<Pool['query']>) => {
+    const answer = await (pool.query as (...all: unknown[]) => Promise<QueryResult>)(...asked)
+    if (answer.rows.some(({ account }) => account === id)) counted++
+    if (rounds === 0) {
+      await resumeAccount(services, { correlation: 'test', actor: roleActor('test') }, id)
+      await until(() => services.directory.now.accounts.get(id)!.suspended === null)
+    }
+    rounds++
+    return answer
+  }) as Pool['query']
+  const role = startSuspensions({ ...options, pool: slow })
+  await until(() => rounds >= 3)
+  await role.stop()
+  t.ok(counted > 0, 'its rate was read')
+  t.equal(await stateOf(id), null)
 })

@@ -42,6 +42,8 @@ export interface NatsCluster {
   connect(...servers: ClusterServer[]): Promise<Bus>
   /** Makes streams of the topology, a copy on each server. */
   make(...streams: string[]): Promise<void>
+  /** Resolves once a stream has a place on each of the three. */
+  whole(): Promise<void>
   /** Who leads a stream now, by the word of a server that is not frozen; resolves once somebody does. */
   leaderOf(bus: Bus, stream: string): Promise<ClusterServer>
 }
@@ -152,7 +154,7 @@ export async function openCluster (t: Ending): Promise<NatsCluster> {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-cluster-'))
   t.teardown(async () => rmSync(folder, { recursive: true, force: true }))
   const servers = await openServers(t, folder)
-  const cluster = { servers, connect: connectTo(t), make, leaderOf }
+  const cluster = { servers, connect: connectTo(t), make, whole, leaderOf }
 
   async function make (...streams: string[]): Promise<void> {
     const bus = await cluster.connect(servers[0]!)
@@ -162,6 +164,16 @@ export async function openCluster (t: Ending): Promise<NatsCluster> {
       const config = { ...plan, num_replicas: 3, persist_mode: undefined }
       await until(async () => await api(bus, `STREAM.CREATE.${plan.name}`, config).then(() => true, () => false))
     }
+  }
+
+  async function whole (): Promise<void> {
+    const bus = await cluster.connect(servers[0]!)
+    const config = { name: 'WHOLE', subjects: ['whole'], num_replicas: 3, storage: 'memory' }
+    const is = async (method: string, body?: object) =>
+      await api(bus, `STREAM.${method}.WHOLE`, body).then(() => true, () => false)
+    await until(async () => await is('CREATE', config), 90_000)
+    await until(async () => await is('DELETE') || !await is('INFO'))
+    await bus.close()
   }
 
   async function leaderOf (bus: Bus, stream: string): Promise<ClusterServer> {

@@ -2,7 +2,7 @@ import { suspensionFor, type SuspensionRates } from '#streams/account/decide.ts'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { Refusal } from '#streams/define.ts'
 import { accountFares } from '#projections/stats/queries.ts'
-import { suspendAccount } from '#src/actions/account.ts'
+import { suspendByRates } from '#src/actions/account.ts'
 import { roleActor } from '#src/actions/fact-log.ts'
 import type { Services } from '#src/actions/services.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -51,20 +51,19 @@ export function startSuspensions (options: SuspensionOptions): Role {
 async function suspendAll ({ services, pool, rates, log }: SuspensionOptions, signal: AbortSignal): Promise<void> {
   const { factLog: { clock }, directory } = services
   const fromMs = (Math.floor(clock.nowMs() / HOUR_MS) - WINDOW_HOURS + 1) * HOUR_MS
-  const accounts = [...directory.now.accounts.values()]
+  // As they are now: who resumes an account while this is read must not be overruled by what was before.
+  const resumed = new Map([...directory.now.accounts.values()].map(({ id, resumedAt }) => [id, resumedAt]))
   // Who resumed an account knew what had been: it is judged by what came after.
   const laterMs = new Map(
-    accounts.flatMap(({ id, resumedAt }) =>
-      resumedAt === null ? [] : [[id, Math.ceil(Date.parse(resumedAt) / HOUR_MS) * HOUR_MS]]
-    )
+    [...resumed].flatMap(([id, at]) => (at === null ? [] : [[id, Math.ceil(Date.parse(at) / HOUR_MS) * HOUR_MS]]))
   )
   for (const { account, counts } of await ask(pool, accountFares({ fromMs, laterMs }))) {
     if (signal.aborted) return
-    const entry = directory.now.accounts.get(account)
     const due = suspensionFor(counts, rates)
-    if (due === null || account === FIRST_ACCOUNT || entry === undefined || entry.suspended !== null) continue
+    const resumedAt = resumed.get(account)
+    if (due === null || account === FIRST_ACCOUNT || resumedAt === undefined) continue
     const by = { correlation: NAME, actor: roleActor(NAME) }
-    const result = await suspendAccount(services, by, account, due)
-    if (!(result instanceof Refusal)) log.warn({ account, ...due }, 'account suspended')
+    const result = await suspendByRates(services, by, account, { ...due, resumedAt })
+    if (!(result instanceof Refusal) && result.seq > 0) log.warn({ account, ...due }, 'account suspended')
   }
 }
