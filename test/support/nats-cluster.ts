@@ -170,7 +170,7 @@ export async function openCluster (t: Ending): Promise<NatsCluster> {
     const bus = await cluster.connect(servers[0]!)
     const config = { name: 'WHOLE', subjects: ['whole'], num_replicas: 3, storage: 'memory' }
     const is = async (method: string, body?: object) =>
-      await api(bus, `STREAM.${method}.WHOLE`, body).then(() => true, () => false)
+      await api(bus, `STREAM.${method}.WHOLE`, body, 1000).then(() => true, () => false)
     await until(async () => await is('CREATE', config), 90_000)
     await until(async () => await is('DELETE') || !await is('INFO'))
     await bus.close()
