@@ -79,7 +79,8 @@ export const TELLS = {
   'suppression.added': ({ address, reason }) => told(null, address, { reason }),
   'suppression.removed': ({ address }) => told(null, address),
   'session.link_made': ({ session, key }) => told(session, null, { key }),
-  'session.opened': ({ session, key }) => told(session, null, { key }),
+  'session.opened': ({ session, key, browser }) =>
+    told(session, null, { key, ...(browser === undefined ? {} : { browser }) }),
   'session.ended': ofSession
 } satisfies Tells
 

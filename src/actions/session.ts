@@ -38,10 +38,12 @@ export const LINK_PATH = '/dashboard/link?token='
 /** No page waits longer for its session's new secret: the next one will bring it. */
 const RENEWAL_MS = 500
 
-/** Somebody who signs in: under which id all that follows can be found, and from which address. */
+/** Somebody who signs in: under which id all that follows can be found, from which address, and with which browser. */
 export interface Comer {
   correlation: string
   ip: string
+  /** `Firefox 140 on Linux`; null = it does not say. */
+  browser: string | null
 }
 
 /** Opens a session with the secret of a key that opens the dashboard. Throws LogUnavailable. */
@@ -118,7 +120,7 @@ export function operatorsKey ({ directory, factLog: { clock } }: SessionServices
  *  has used it since. */
 async function openSession (
   services: SessionServices,
-  { correlation, ip }: Comer,
+  { correlation, ip, browser }: Comer,
   key: KeyEntry,
   way: { secret: string } | { link: LinkEntry }
 ): Promise<OpenSession | Refusal> {
@@ -135,6 +137,7 @@ async function openSession (
     key: key.id,
     hash: sha256Hex(secret),
     until: timestamp(nowMs + SESSION_MS),
+    ...(browser === null ? {} : { browser }),
     ...('link' in way ? { session: way.link.session } : { session: newId('ses', nowMs), secret: way.secret })
   }
   const { session } = data

@@ -4,6 +4,8 @@ import { factType, Id, Time } from '../define.ts'
 /** SHA-256 of a secret, hex; the secret itself is nowhere. */
 const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' })
 
+export const BROWSER_LENGTH_MAX = 100
+
 /** A link was made that opens one session with this key, once. What is in the link is random, and told here alone: who
  *  knows JETPOST_SECRET still cannot make one. */
 export const SessionLinkMade = factType(
@@ -33,7 +35,9 @@ export const SessionOpened = factType(
      *  the one that the key had then. */
     secret: Type.Optional(Hash),
     /** When it ends, however it is used. */
-    until: Time
+    until: Time,
+    /** `Firefox 140 on Linux`, as the browser says; left out where it does not. */
+    browser: Type.Optional(Type.String({ minLength: 1, maxLength: BROWSER_LENGTH_MAX }))
   })
 )
 

@@ -17,6 +17,10 @@ export interface SessionEntry {
   /** When it ends, Unix ms. */
   untilMs: number
   createdAt: string
+  /** `Firefox 140 on Linux`; null = it did not say. */
+  browser: string | null
+  /** The address that it was opened from. */
+  ip: string | null
 }
 
 /** A link that opens a session, once. */
@@ -78,12 +82,12 @@ function addLink (links: Sessions['links'], { data, account, time }: FactOf<type
 
 function openSession (
   { sessions, links }: Sessions,
-  { data, account, time }: FactOf<typeof SessionOpened>,
+  { data, account, time, actor }: FactOf<typeof SessionOpened>,
   hashOf: (key: string) => string | undefined
 ): void {
   const openedMs = Date.parse(time)
   for (const { id, untilMs } of sessions.values()) if (untilMs <= openedMs) sessions.delete(id)
-  const { session: id, key, hash, until, secret: keyHash = hashOf(key) ?? '' } = data
+  const { session: id, key, hash, until, secret: keyHash = hashOf(key) ?? '', browser = null } = data
   const link = links.get(id)
   if (link !== undefined) link.isUsed = true
   sessions.set(id, {
@@ -95,6 +99,8 @@ function openSession (
     previousHash: null,
     secretMs: openedMs,
     untilMs: Date.parse(until),
-    createdAt: time
+    createdAt: time,
+    browser,
+    ip: actor?.ip ?? null
   })
 }

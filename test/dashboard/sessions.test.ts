@@ -9,7 +9,7 @@ import {
 import { createLog } from '#src/base/log.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/get.ts'
-import { cookieOf, knock, visit } from '../support/dashboard.ts'
+import { cookieOf, knock, visit, visitorWith } from '../support/dashboard.ts'
 import { API_KEY, startTestApp, type TestApp } from '../support/app.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
@@ -128,6 +128,46 @@ t.test('signing out ends the session on every node, and no other', async t => {
   t.notOk(await isOpen(ada.cookie), 'here with the answer')
   await isDead(ada.cookie)
   t.ok(await isOpen(bob.cookie))
+})
+
+t.test('each is listed with browser and address, and ended by itself, by nobody with another key', async t => {
+  const { secret } = await app.newKey({ name: 'desk' })
+  const signIn = async (agent: string) => {
+    const headers = { 'user-agent': agent }
+    const entered = await knock(app, 'POST', '/dashboard/sign-in', { body: { key: secret }, headers })
+    return await visitorWith(app, cookieOf(entered)!)
+  }
+  const firefox = await signIn('Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0')
+  const safari = await signIn(
+    'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) ' +
+      'Version/18.5 Mobile/15E148 Safari/604.1'
+  )
+  const hostile = await signIn('<b>Evil</b>/3.0 (X)')
+  const silent = await signIn('')
+  const { html } = await firefox.get('/dashboard/sessions')
+  const rows = html.split('<tr>').slice(2).map(row => row.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' '))
+  t.equal(rows.length, 4)
+  t.match(rows[3], /^ Firefox 140 on Linux this browser ses_\w+ (127\.0\.0\.1|::1) /)
+  t.match(rows[2], /^ Safari 18 on iOS ses_/)
+  t.match(rows[0], /^ Unknown ses_/)
+  t.notMatch(html, '<b>Evil')
+  const idOf = ({ cookie }: { cookie: string }) => cookie.replace('jetpost_session=', '').split('.')[0]!
+  const endOf = (of: { cookie: string }) => `/dashboard/sessions/${idOf(of)}/end`
+  t.equal((await (await visit(app)).post(endOf(safari))).status, 404, 'of another key')
+  t.equal((await firefox.post(endOf(safari), { csrf: '' })).status, 403)
+  t.ok(await isOpen(safari.cookie))
+  t.match(await firefox.post(endOf(safari)), { status: 303, to: '/dashboard/sessions' })
+  await isDead(safari.cookie)
+  t.equal((await firefox.post(endOf(safari))).status, 404, 'it has ended')
+  for (const { cookie } of [firefox, hostile, silent]) t.ok(await isOpen(cookie))
+  t.match(await firefox.post(endOf(firefox)), { status: 303, to: '/dashboard/sign-in' })
+  await isDead(firefox.cookie)
+  t.ok(await isOpen(silent.cookie))
+  await until(async () => {
+    const { body: { data } } = await app.request('GET', '/api/audit?action=session.opened')
+    const told = data.find((record: { subject_id: string }) => record.subject_id === idOf(safari))
+    return told?.summary.includes('browser: Safari 18 on iOS') === true && told.actor.ip !== null
+  })
 })
 
 t.test('signed out everywhere: all sessions of the key, and of no other', async t => {

@@ -36,6 +36,8 @@ function session (given: Partial<SessionEntry> = {}): SessionEntry {
     secretMs: NOW_MS,
     untilMs: NOW_MS + SESSION_MS,
     createdAt: '',
+    browser: null,
+    ip: null,
     ...given
   }
 }

@@ -7,6 +7,7 @@ import { endSessions, sessionActor, signIn, signInByLink, type Comer, type OpenS
 import { html, type Value } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
+import { browserOf } from './browser.ts'
 import { formOf, type SessionCookies } from './csrf.ts'
 import { linkPage, signInPage } from './pages/sign-in.ts'
 
@@ -98,7 +99,8 @@ class Signer {
     if (!this.cookies.areKept(request)) return refuse(422, this.otherUrlText())
     const hash = sha256Hex(secret)
     if (this.sessions.of(hash) >= SESSIONS_A_MINUTE_MAX) return tooMany()
-    const opened = await open(this.services, { correlation: request.id, ip: request.ip }, secret)
+    const comer = { correlation: request.id, ip: request.ip, browser: browserOf(request.headers['user-agent']) }
+    const opened = await open(this.services, comer, secret)
     if (opened instanceof Refusal) {
       if (this.failures.add(request.ip) > FAILURES_MAX) return tooMany()
       return refuse(422, REFUSALS[opened.code] ?? opened.message)
