@@ -180,6 +180,7 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
     case 'session.link_made':
     case 'session.opened':
     case 'session.rotated':
+    case 'session.confirmed':
     case 'session.ended':
       evolveSessions(directory, fact, id => directory.keys.get(id)?.hash)
       break

@@ -127,6 +127,7 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'session.link_made': session,
   'session.opened': session,
   'session.rotated': session,
+  'session.confirmed': session,
   'session.ended': session,
   'delivery.requested': on('WEBHOOKS', ({ data }) => subjects.delivery(deliveryKind(data), data.webhook)),
   'delivery.attempted': outcome,

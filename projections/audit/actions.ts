@@ -81,6 +81,7 @@ export const TELLS = {
   'session.link_made': ({ session, key }) => told(session, null, { key }),
   'session.opened': ({ session, key, browser }) =>
     told(session, null, { key, ...(browser === undefined ? {} : { browser }) }),
+  'session.confirmed': ofSession,
   'session.ended': ofSession
 } satisfies Tells
 
@@ -124,6 +125,7 @@ const WORDS: Record<AuditAction, string> = {
   'suppression.removed': 'Removed the suppression of the address #',
   'session.link_made': 'Created a sign-in link for the dashboard',
   'session.opened': 'Signed in to the dashboard',
+  'session.confirmed': 'Entered the key again in the dashboard',
   'session.ended': 'Ended the dashboard session #',
   'erasure.requested': 'Requested the erasure #',
   'rebuild.requested': 'Started a rebuild of the projection #',

@@ -3,7 +3,13 @@ import type { KeyEntry } from '#streams/directory.ts'
 import { isLive, isOperator, opens } from '#streams/key/decide.ts'
 import { placeOf } from '#streams/place.ts'
 import { isOpen, isStale, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
-import { SessionEnded, SessionLinkMade, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
+import {
+  SessionConfirmed,
+  SessionEnded,
+  SessionLinkMade,
+  SessionOpened,
+  SessionRotated
+} from '#streams/session/facts.ts'
 import type { LinkEntry, SessionEntry } from '#streams/session/state.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -213,6 +219,23 @@ async function rotateSession (
     // Another request of it was quicker, with the same.
     if (!(error instanceof Conflict)) throw error
   }
+}
+
+/** Takes the secret of the session's key for a sign that its holder sits there; resolves to the sequence after which
+ *  nodes know it. Throws LogUnavailable. */
+export async function confirmSession (
+  { factLog }: Pick<Services, 'factLog'>,
+  asker: Asker,
+  session: SessionEntry,
+  key: KeyEntry,
+  secret: string
+): Promise<number | Refusal> {
+  const nowMs = factLog.clock.nowMs()
+  if (!opens(key, sha256Hex(secret), nowMs)) {
+    return new Refusal('wrong_secret', `The secret must be that of the key ${key.name}.`)
+  }
+  const fact = stamp(SessionConfirmed, askedBy(asker), { session: session.id }, nowMs)
+  return (await factLog.append([{ fact }])).at(-1)!
 }
 
 /** Ends sessions everywhere, all or none; resolves to the sequence after which no node knows them. Throws

@@ -779,8 +779,8 @@ export interface ListAuditAnswer {
       | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled'
       | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned'
       | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened'
-      | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
-      | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+      | 'session.confirmed' | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped'
+      | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
     /** What was changed. `null` where it is an address. */
     subject_id: string | null
     /** The same for people. It may change: read the other fields in programs. */
@@ -1656,9 +1656,9 @@ export interface ListAuditQuery {
     | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
     | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
-    | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.ended'
-    | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
-    | 'replay.canceled' | 'delivery.replayed'
+    | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
+    | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
+    | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
   /** Done then or later. */
   from?: string
   /** Done before then. */
@@ -1678,9 +1678,9 @@ export interface ExportAuditQuery {
     | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
     | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
-    | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.ended'
-    | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
-    | 'replay.canceled' | 'delivery.replayed'
+    | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
+    | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
+    | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
   /** Done then or later. */
   from?: string
   /** Done before then. */

@@ -19,6 +19,9 @@ export const ROTATION_OVERLAP_MS = 3_600_000
 /** A sign-in link works once, for so long. */
 export const LINK_MS = 15 * 60_000
 
+/** What cannot be taken back asks for the key again when it was last shown so long ago. */
+export const CONFIRMED_MS = 3_600_000
+
 export function mayOpenDashboard (key: KeyEntry): boolean {
   return mayDo(key, 'dashboard')
 }
@@ -57,6 +60,11 @@ export function endMs ({ untilMs, keyHash }: SessionEntry, { hash, previous }: K
 /** Whether a session has come to its end by itself. */
 export function isOver (session: SessionEntry, key: KeyEntry, nowMs: number): boolean {
   return nowMs >= endMs(session, key) || nowMs >= session.secretMs + SESSION_IDLE_MS
+}
+
+/** Whether whoever sits there was the key's holder not long ago: a browser may be left alone, or its cookie stolen. */
+export function isConfirmed ({ confirmedMs }: SessionEntry, nowMs: number): boolean {
+  return nowMs < confirmedMs + CONFIRMED_MS
 }
 
 /** Whether who brings the secret with this hash is to be given the next one. */

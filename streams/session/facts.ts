@@ -45,6 +45,15 @@ export const SessionOpened = factType(
  */
 export const SessionRotated = factType('session.rotated', 1, Type.Object({ session: Id('ses'), hash: Hash }))
 
+/** Who sits there has shown the key's secret again. */
+export const SessionConfirmed = factType('session.confirmed', 1, Type.Object({ session: Id('ses') }))
+
 export const SessionEnded = factType('session.ended', 1, Type.Object({ session: Id('ses') }))
 
-export const sessionFacts = [SessionLinkMade, SessionOpened, SessionRotated, SessionEnded] as const
+export const sessionFacts = [
+  SessionLinkMade,
+  SessionOpened,
+  SessionRotated,
+  SessionConfirmed,
+  SessionEnded
+] as const

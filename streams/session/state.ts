@@ -16,6 +16,8 @@ export interface SessionEntry {
   secretMs: number
   /** When it ends, Unix ms. */
   untilMs: number
+  /** When the key, or a link that stands for it, was last shown; Unix ms. */
+  confirmedMs: number
   createdAt: string
   /** `Firefox 140 on Linux`; null = it did not say. */
   browser: string | null
@@ -63,6 +65,11 @@ export function evolveSessions (
       Object.assign(session, { hash, previousHash: session.hash, secretMs: Date.parse(fact.time) })
       return
     }
+    case 'session.confirmed': {
+      const session = sessions.get(fact.data.session)
+      if (session !== undefined) session.confirmedMs = Date.parse(fact.time)
+      return
+    }
     case 'session.ended':
       sessions.delete(fact.data.session)
   }
@@ -99,6 +106,7 @@ function openSession (
     previousHash: null,
     secretMs: openedMs,
     untilMs: Date.parse(until),
+    confirmedMs: openedMs,
     createdAt: time,
     browser,
     ip: actor?.ip ?? null

@@ -1,5 +1,6 @@
 import t from 'tap'
 import {
+  CONFIRMED_MS,
   ROTATE_AFTER_MS,
   ROTATION_OVERLAP_MS,
   SESSION_IDLE_MS,
@@ -168,6 +169,52 @@ t.test('each is listed with browser and address, and ended by itself, by nobody 
     const told = data.find((record: { subject_id: string }) => record.subject_id === idOf(safari))
     return told?.summary.includes('browser: Safari 18 on iOS') === true && told.actor.ip !== null
   })
+})
+
+t.test('what cannot be taken back asks for the key again after an hour, and is done once it is shown', async t => {
+  const { id, secret } = await app.newKey({ name: 'desk' })
+  const ada = await visit(app, secret)
+  const isThere = async (key: string) => (await app.request('GET', `/api/keys/${key}`)).status === 200
+  const [one, two] = [await app.newKey({}), await app.newKey({})]
+  const { body: hook } = await app.request('POST', '/api/webhooks', {
+    body: { url: 'https://example.com/hook', events: ['email.delivered'] }
+  })
+  const sent = { address: 'gone@example.com', confirmation: 'gone@example.com' }
+  const guarded: Array<[path: string, fields: Record<string, string>]> = [
+    ['/dashboard/keys', { name: 'New', scopes: 'emails:read', domains: '*', once: 'x' }],
+    [`/dashboard/keys/${one.id}/rotate`, { once: 'y' }],
+    [`/dashboard/keys/${one.id}/revoke`, {}],
+    [`/dashboard/webhooks/${hook.id}/rotate`, {}],
+    ['/dashboard/erasures', sent]
+  ]
+  t.equal((await ada.post(`/dashboard/keys/${two.id}/revoke`)).status, 303, 'not so soon after signing in')
+  t.notOk(await isThere(two.id))
+  passedMs += CONFIRMED_MS
+  const before = await lastSequence(bus, 'CONTROL')
+  for (const [path, fields] of guarded) {
+    t.match(await ada.post(path, fields), { status: 403, html: 'Enter the key again' }, path)
+    for (const wrong of ['', 'x', API_KEY, one.secret]) {
+      t.match(await ada.post(path, { ...fields, confirm_key: wrong }), {
+        status: 403,
+        html: 'must be that of the key desk'
+      })
+    }
+  }
+  t.equal(await lastSequence(bus, 'CONTROL'), before, 'nothing has happened')
+  const asked = (await ada.post('/dashboard/erasures', { ...sent, address: '"><b>x' })).html
+  t.match(asked, 'name="address" value="&quot;&gt;&lt;b&gt;x"')
+  t.match(asked, 'name="confirmation" value="gone@example.com"')
+  t.notMatch((await ada.post('/dashboard/erasures', { ...sent, confirm_key: API_KEY })).html, API_KEY)
+  t.equal((await ada.post(`/dashboard/keys/${one.id}/revoke`, { confirm_key: ` ${secret} ` })).status, 303)
+  t.notOk(await isThere(one.id), 'what was asked for is done')
+  t.match(
+    await ada.post('/dashboard/erasures', sent),
+    { status: 303, to: /erasures\/era_/ },
+    'and it does not ask again'
+  )
+  passedMs += CONFIRMED_MS
+  t.equal((await ada.post('/dashboard/erasures', sent)).status, 403, 'for an hour')
+  t.ok(await isThere(id))
 })
 
 t.test('signed out everywhere: all sessions of the key, and of no other', async t => {

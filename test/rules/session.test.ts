@@ -35,6 +35,7 @@ function session (given: Partial<SessionEntry> = {}): SessionEntry {
     previousHash: null,
     secretMs: NOW_MS,
     untilMs: NOW_MS + SESSION_MS,
+    confirmedMs: NOW_MS,
     createdAt: '',
     browser: null,
     ip: null,

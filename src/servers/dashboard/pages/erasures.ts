@@ -21,6 +21,8 @@ import {
   postFaultsIn,
   type Faults
 } from '../parts.ts'
+import { confirmed } from '../confirm.ts'
+import type { DashboardContext } from '../dashboard-context.ts'
 import type { PageResult, Pages, Visit } from '../visit.ts'
 
 const REFRESH_S = 3
@@ -38,7 +40,7 @@ const COUNT_LABELS: Record<keyof Erasure['counts'], string> = {
 }
 
 /** Erasures: the list, erasing an address, and the receipts. */
-export function erasuresPages (pages: Pages): void {
+export function erasuresPages (pages: Pages, context: DashboardContext): void {
   pages.get('/erasures', async visit => {
     const { data, next_cursor: next } = await visit.api.erasures.page(cursorOf(visit))
     const list = data.length === 0 ? EMPTY : rowsOf(visit, data)
@@ -55,7 +57,7 @@ export function erasuresPages (pages: Pages): void {
 
   pages.get('/erasures/new', async visit => pageResult('Erase an address', newPage(visit, NO_FAULTS)))
 
-  pages.post('/erasures', async visit => {
+  confirmed(pages, context).post('/erasures', async visit => {
     const [address, confirmation] = FIELDS.map(name => (visit.form.get(name) ?? '').trim()) as [string, string]
     try {
       if (foldAddress(address) !== foldAddress(confirmation)) {

@@ -18,6 +18,7 @@ import {
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { FormRefused, type PageResult, type Pages, type Visit } from '../visit.ts'
+import { confirmed } from '../confirm.ts'
 import { createSubmitOnce } from '../submit-once.ts'
 import { bodyOf, fieldsOf, newKeyForm, type KeyFields } from './key-form.ts'
 import { keyPage, READ_ONLY, secretPage, type KeyFamily } from './key-page.ts'
@@ -26,13 +27,14 @@ import { keyPage, READ_ONLY, secretPage, type KeyFamily } from './key-page.ts'
 export function keysPages (pages: Pages, context: DashboardContext): void {
   const keys = new KeyPages(context)
   const sees = ({ key }: Visit) => mayDo(key, 'keys:read')
+  const { post: postConfirmed } = confirmed(pages, context)
   pages.get('/keys', async visit => sees(visit) ? pageResult('Keys', await listPage(visit)) : refused(visit))
   pages.get('/keys/new', async visit => keys.newPage(visit))
-  pages.post('/keys', async visit => await keys.create(visit))
+  postConfirmed('/keys', async visit => await keys.create(visit))
   pages.get('/keys/:id', async visit => sees(visit) ? await keys.show(visit) : refused(visit))
   pages.post('/keys/:id', async visit => await keys.update(visit))
-  pages.post('/keys/:id/rotate', async visit => await keys.rotate(visit))
-  pages.post('/keys/:id/revoke', async visit => await keys.revoke(visit))
+  postConfirmed('/keys/:id/rotate', async visit => await keys.rotate(visit))
+  postConfirmed('/keys/:id/revoke', async visit => await keys.revoke(visit))
 }
 
 class KeyPages {

@@ -17,6 +17,7 @@ import {
   postFaultsIn,
   type Faults
 } from '../parts.ts'
+import { confirmed } from '../confirm.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { FormRefused, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { deliveryList } from './webhook-deliveries.ts'
@@ -51,7 +52,7 @@ ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${
     return { title: webhook.url, section: 'webhooks', page, status }
   })
   changingPages(pages)
-  secretPages(pages)
+  secretPages(pages, context)
 
   pages.post('/webhooks/:id/test', async visit => {
     const type = EVENT_TYPES.find(name => name === visit.form.get('type'))
@@ -95,8 +96,8 @@ function changingPages (pages: Pages): void {
   })
 }
 
-function secretPages (pages: Pages): void {
-  pages.post('/webhooks/:id/rotate', async visit => {
+function secretPages (pages: Pages, context: DashboardContext): void {
+  confirmed(pages, context).post('/webhooks/:id/rotate', async visit => {
     const { id, secret } = await visit.api.webhooks.rotateSecret(visit.params.id!)
     const title = 'Secret rotated'
     return { title, section: 'webhooks', page: secretPage({ id, title, secret: secret!, note: OVERLAP }) }
