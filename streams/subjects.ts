@@ -89,6 +89,8 @@ export const subjects = {
   dueReplay: (webhook: string, replay: string) => `due.replay.${webhook}.${replay}`,
   limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
   quota: (day: number, account: string) => `quota.${day}.${account}`,
+  /** When a key was last used. */
+  use: (account: string, key: string) => `use.${account}.${key}`,
   heartbeat: (worker: string) => `heartbeat.${worker}`,
   /** A lease: the last message says who holds it; `*` = all of a kind. */
   lease: (kind: string, name: string) => `heartbeat.lease.${kind}.${name}`

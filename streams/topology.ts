@@ -106,6 +106,7 @@ export function streamPlans (retention: Retention): StreamPlan[] {
       allow_msg_counter: true
     }),
     stream('QUOTAS', ['quota.>'], { max_age: 3 * day, max_msgs_per_subject: 1, allow_msg_counter: true }),
+    stream('USES', ['use.>'], { max_age: 400 * day, max_msgs_per_subject: 1 }),
     stream('HEARTBEATS', ['heartbeat.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1 })
   ]
 }

@@ -6,6 +6,7 @@ import { createTokens } from '#src/content/token.ts'
 import { openDns } from '#src/dns/resolve.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import type { Bus } from '#src/nats/connect.ts'
+import { KeyUses } from '#src/nats/key-uses.ts'
 import { openComposer } from './composer.ts'
 import type { MayCallPrivate, Services } from './services.ts'
 import type { LiveDirectory } from './directory.ts'
@@ -54,6 +55,7 @@ export async function openServices (
     templates: openTemplateCache(bus),
     dns: openDns(config.dns),
     tokens,
+    keyUses: new KeyUses(bus),
     compose: openComposer({ directory, vault, tokens, settings: config }),
     settings: { ...config, mayCallPrivate }
   }

@@ -3,6 +3,7 @@ import type { Vault } from '#src/base/secret.ts'
 import type { Tokens } from '#src/content/token.ts'
 import type { Dns } from '#src/dns/resolve.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
+import type { KeyUses } from '#src/nats/key-uses.ts'
 import type { Compose } from './composer.ts'
 import type { LiveDirectory } from './directory.ts'
 import type { FactLog } from './fact-log.ts'
@@ -19,6 +20,7 @@ export interface Services {
   templates: TemplateCache
   dns: Dns
   tokens: Tokens
+  keyUses: KeyUses
   compose: Compose
   settings: ServiceSettings
 }

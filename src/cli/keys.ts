@@ -15,7 +15,7 @@ import {
 } from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { keyAnswer } from '#src/servers/api/keys.ts'
+import { keyAnswer, keyAnswerOf } from '#src/servers/api/keys.ts'
 import { misused, noVerb, readArgs, takeOnly, usageError, type CliCommand } from './command.ts'
 import { limitOfPair, pairsOf } from './input.ts'
 import { withServices, granted, knownAccount } from './open-services.ts'
@@ -81,16 +81,21 @@ async function atKeys<T> (account: string, use: (services: Services, asker: KeyA
 }
 
 async function list ({ account, json }: Values): Promise<void> {
-  const own = await atKeys(
-    account,
-    async services => [...services.directory.now.keys.values()].filter(key => key.account === account)
-  )
-  print(json ? own.map(answerOf) : own.map(rowOf), json)
+  const rows = await atKeys(account, async services => {
+    const own = [...services.directory.now.keys.values()].filter(key => key.account === account)
+    const uses = await services.keyUses.lastOf(own)
+    return own.map(key => {
+      const answer = keyAnswer(key, Date.now(), uses.get(key.id) ?? null)
+      return json ? answer : rowOf(key, answer.last_used_at)
+    })
+  })
+  print(rows, json)
 }
 
-const answerOf = (key: KeyEntry) => keyAnswer(key, Date.now())
-
-function rowOf ({ id, name, hint, scopes, domains, limits, expiresMs, createdAt }: KeyEntry) {
+function rowOf (
+  { id, name, hint, scopes, domains, limits, expiresMs, createdAt }: KeyEntry,
+  lastUsedAt: string | null
+) {
   return {
     id,
     name,
@@ -99,18 +104,21 @@ function rowOf ({ id, name, hint, scopes, domains, limits, expiresMs, createdAt 
     domains: domains.join(),
     limits: pairsOf(limits),
     expires_at: expiresMs === null ? 'never' : timestamp(expiresMs),
+    last_used_at: lastUsedAt ?? 'never',
     created_at: createdAt
   }
 }
 
 /** One key in full: its limits, its defaults for mail, until when its previous secret is valid. */
 async function show ({ account, json }: Values, id: string): Promise<void> {
-  const key = await atKeys(account, async (services, asker) => owned(services, asker, id))
-  const answer = answerOf(key)
+  const { key, answer } = await atKeys(account, async (services, asker) => {
+    const key = owned(services, asker, id)
+    return { key, answer: await keyAnswerOf(services, key) }
+  })
   if (json) return print([answer], true)
   const { limits, track, unsubscribe, test, previous_expires_at, made_by } = answer
   const row = {
-    ...rowOf(key),
+    ...rowOf(key, answer.last_used_at),
     test,
     limits: pairsOf(limits),
     track_opens: track.opens,
@@ -139,20 +147,19 @@ async function create ({ account, name, scopes, domains, expires, test, json }: 
     expiresMs,
     defaults: NO_DEFAULTS
   }
-  const { key, secret } = await atKeys(
-    account,
-    async (services, asker) => granted(await grantKey(services, asker, wanted))
-  )
-  print([json ? { key: secret, ...answerOf(key) } : { id: key.id, key: secret }], json)
+  const { answer, secret } = await atKeys(account, async (services, asker) => {
+    const { key, secret } = granted(await grantKey(services, asker, wanted))
+    return { answer: await keyAnswerOf(services, key), secret }
+  })
+  print([json ? { key: secret, ...answer } : { id: answer.id, key: secret }], json)
 }
 
 async function rotate ({ account, overlap, json }: Values, id: string): Promise<void> {
   const overlapS = secondsOf(overlap)
-  const { key, secret } = await atKeys(
-    account,
-    async (services, asker) => granted(await rotateKey(services, asker, id, overlapS))
-  )
-  const answer = answerOf(key)
+  const { answer, secret } = await atKeys(account, async (services, asker) => {
+    const { key, secret } = granted(await rotateKey(services, asker, id, overlapS))
+    return { answer: await keyAnswerOf(services, key), secret }
+  })
   print([
     json ? { key: secret, ...answer } : { id, key: secret, previous_expires_at: answer.previous_expires_at ?? 'now' }
   ], json)
@@ -170,11 +177,10 @@ function secondsOf (text: string): number {
 
 async function limit ({ account, json }: Values, id: string, pairs: string[]): Promise<void> {
   const limits = Object.fromEntries(pairs.map(limitOfPair))
-  const { key } = await atKeys(
-    account,
-    async (services, asker) => granted(await limitKey(services, asker, owned(services, asker, id).id, limits))
-  )
-  const answer = answerOf(key)
+  const answer = await atKeys(account, async (services, asker) => {
+    const { key } = granted(await limitKey(services, asker, owned(services, asker, id).id, limits))
+    return await keyAnswerOf(services, key)
+  })
   print([json ? answer : { id, limits: pairsOf(answer.limits) }], json)
 }
 

@@ -111,6 +111,9 @@ export interface CreateKeyAnswer {
   /** The id of the key that made it, by the API or by a session of the dashboard. `null` = the operator did, or it
    *  is older than this is known. */
   made_by: string | null
+  /** When it was last used, by the API or the dashboard, to within five minutes. `null` = not within 400 days, or it
+   *  cannot be known now. */
+  last_used_at: string | null
   created_at: string
 }
 
@@ -745,6 +748,9 @@ export interface Key {
   /** The id of the key that made it, by the API or by a session of the dashboard. `null` = the operator did, or it
    *  is older than this is known. */
   made_by: string | null
+  /** When it was last used, by the API or the dashboard, to within five minutes. `null` = not within 400 days, or it
+   *  cannot be known now. */
+  last_used_at: string | null
   created_at: string
 }
 
@@ -955,6 +961,9 @@ export interface Me {
   /** The id of the key that made it, by the API or by a session of the dashboard. `null` = the operator did, or it
    *  is older than this is known. */
   made_by: string | null
+  /** When it was last used, by the API or the dashboard, to within five minutes. `null` = not within 400 days, or it
+   *  cannot be known now. */
+  last_used_at: string | null
   created_at: string
   account: {
     id: string

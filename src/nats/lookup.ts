@@ -152,18 +152,27 @@ async function lastMessages (
   return { found, upToSeq }
 }
 
-/** Sequences of the last messages of exact subjects, for those that have one, whatever these hold. Deadline 2 s for
- *  each 512 subjects. Throws what `isUnanswered` knows. */
+/** The last messages of exact subjects, for those that have one, whatever these hold. Deadline 2 s for each 512
+ *  subjects. Throws what `isUnanswered` knows. */
+export async function lastMessagesOf (
+  bus: Bus,
+  stream: string,
+  subjects: readonly string[]
+): Promise<Map<string, StoredMessage>> {
+  const found = new Map<string, StoredMessage>()
+  for (const some of groupsOf(subjects, SUBJECTS_MAX)) {
+    for (const [subject, last] of (await lastMessages(bus, stream, new Set(some))).found) found.set(subject, last)
+  }
+  return found
+}
+
+/** Their sequences alone. */
 export async function lastSequencesOf (
   bus: Bus,
   stream: string,
   subjects: readonly string[]
 ): Promise<Map<string, number>> {
-  const found = new Map<string, number>()
-  for (const some of groupsOf(subjects, SUBJECTS_MAX)) {
-    for (const [subject, { seq }] of (await lastMessages(bus, stream, new Set(some))).found) found.set(subject, seq)
-  }
-  return found
+  return new Map([...await lastMessagesOf(bus, stream, subjects)].map(([subject, { seq }]) => [subject, seq]))
 }
 
 const BEHIND_PAUSE_MS = 20

@@ -62,7 +62,7 @@ export function isOver (session: SessionEntry, key: KeyEntry, nowMs: number): bo
   return nowMs >= endMs(session, key) || nowMs >= session.secretMs + SESSION_IDLE_MS
 }
 
-/** Whether whoever sits there was the key's holder not long ago: a browser may be left alone, or its cookie stolen. */
+/** Whether who sits there was the key's holder not long ago: a browser may be left alone, or its cookie stolen. */
 export function isConfirmed ({ confirmedMs }: SessionEntry, nowMs: number): boolean {
   return nowMs < confirmedMs + CONFIRMED_MS
 }

@@ -68,17 +68,17 @@ t.test('a key is made with a secret that is shown once, and works', async t => {
     unsubscribe: true,
     previous_expires_at: null,
     made_by: OWN_ID,
+    last_used_at: null,
     created_at: rest.created_at
   })
   t.match(rest, { id: /^key_[0-9a-z]{26}$/, created_at: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ })
   t.equal(made.headers.get('location'), `/api/keys/${rest.id}`)
-  t.strictSame(
-    (await app.request('GET', `/api/keys/${rest.id}`, { key })).body,
-    rest,
-    'read back by itself, without the secret'
-  )
+  t.strictSame((await app.request('GET', `/api/keys/${rest.id}`)).body, rest, 'read back, without the secret')
   const listed = await app.request('GET', '/api/keys')
   t.strictSame(listed.body.data.find((one: { id: string }) => one.id === rest.id), rest)
+  const own = (await app.request('GET', `/api/keys/${rest.id}`, { key })).body
+  t.ok(Math.abs(Date.now() - Date.parse(own.last_used_at)) < 60_000, 'read by itself it was used')
+  t.strictSame({ ...own, last_used_at: null }, rest)
   t.notMatch(JSON.stringify(listed.body), key)
 })
 

@@ -60,6 +60,7 @@ export function failingServer (
     vault: createVault('x'.repeat(32)),
     settings,
     suppressions,
+    keyUses: { note () {}, lastOf: async () => new Map() },
     blobs: { put }
   } as unknown as Services
   const reads = { pool: {}, checkpoints: { caughtUp } } as unknown as Reads

@@ -135,7 +135,7 @@ export function accountRoutes (app: Api, services: Services): void {
     act: request => createKeyFor(services, askerOf(request), request.params.id, newKeyOf(request.body)),
     fieldOf: KEY_FIELDS,
     location: ({ key }) => `/api/keys/${key.id}`,
-    tell: ({ key, secret }) => ({ key: secret, ...keyAnswer(key, clock.nowMs()) })
+    tell: ({ key, secret }) => ({ key: secret, ...keyAnswer(key, clock.nowMs(), null) })
   })
 }
 

@@ -161,7 +161,7 @@ export function apiContext (
     // Answers may show a key, a signing secret or somebody's mail, on whatever way they go.
     reply.header('cache-control', 'no-store')
   })
-  app.addHook('onRequest', authenticate(authenticator, internalKeys, limiter))
+  app.addHook('onRequest', authenticate(authenticator, internalKeys, limiter, services))
   const budget = new BodyBudget()
   app.addHook('preParsing', async (request, reply) => {
     const refusal = refusalOf(request, services.directory)
@@ -197,7 +197,8 @@ export function apiContext (
 function authenticate (
   authenticator: Authenticator,
   internalKeys: InternalKeys,
-  limiter: Limiter
+  limiter: Limiter,
+  { keyUses, factLog: { clock } }: Pick<Services, 'keyUses' | 'factLog'>
 ): onRequestAsyncHookHandler {
   return async request => {
     // By the route that will serve it, however its path is spelt.
@@ -205,13 +206,17 @@ function authenticate (
     const authorization = authorizationOf(request.raw.rawHeaders)
     const inside = internalKeys.holderOf(authorization)
     // Requests from within are counted where they come from, or not at all.
-    if (inside !== null) return void Object.assign(request, inside)
+    if (inside !== null) {
+      keyUses.note(inside.key, clock.nowMs())
+      return void Object.assign(request, inside)
+    }
     const found = authenticator.keyOf(authorization, request.ip)
     request.key = found instanceof Promise ? await found : found
     if (request.key === null) {
       request.rateLimit = limiter.countUnauthenticated(request.ip, limitClass)
       throw unauthorized()
     }
+    keyUses.note(request.key, clock.nowMs())
     // On its way while the body arrives; looked at before anything else is answered.
     request.rateLimit = limiter.count(request.key, limitClass)
   }

@@ -28,6 +28,7 @@ import {
   type NewKey
 } from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
+import { isUnanswered } from '#src/nats/errors.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { FaultList } from './errors.ts'
 import { askerOf, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing } from './params.ts'
@@ -111,6 +112,7 @@ export const KEY_EXAMPLE = {
   unsubscribe: null,
   previous_expires_at: null,
   made_by: 'key_01m7yse7ke2esfck840wxx2ekg',
+  last_used_at: '2026-11-22T08:30:00.000Z',
   created_at: '2026-11-21T12:00:00.000Z'
 }
 export const KeyAnswer = Type.Object({
@@ -131,6 +133,11 @@ export const KeyAnswer = Type.Object({
   made_by: Type.Union([Type.String(), Type.Null()], {
     description: 'The id of the key that made it, by the API or by a session of the dashboard. `null` = the operator ' +
       'did, or it is older than this is known.'
+  }),
+  last_used_at: Type.Union([Type.String(), Type.Null()], {
+    description:
+      'When it was last used, by the API or the dashboard, to within five minutes. `null` = not within 400 ' +
+      'days, or it cannot be known now.'
   }),
   created_at: Type.String()
 }, { examples: [KEY_EXAMPLE] })
@@ -167,7 +174,7 @@ export const KEY_FIELDS = { in_the_past: 'expires_at', invalid_scope: 'scopes' }
 /** Also the key that asks may have changed on another node: it is judged once the directory has caught up. */
 export function keyRoutes (app: Api, services: Services): void {
   const { clock } = services.factLog
-  const answerOf = (key: KeyEntry) => keyAnswer(key, clock.nowMs())
+  const answerOf = async (key: KeyEntry) => await keyAnswerOf(services, key)
   const faults = (request: FastifyRequest) => keyFaults(request, clock.nowMs())
   const revoke = async (
     request: FastifyRequest<{ Params: { id: string }, Querystring: Static<typeof RevokeQuery> }>
@@ -194,7 +201,7 @@ export function keyRoutes (app: Api, services: Services): void {
     act: request => grantKey(services, keyAskerOf(request), newKeyOf(request.body)),
     fieldOf: KEY_FIELDS,
     location: ({ key }) => `/api/keys/${key.id}`,
-    tell: ({ key, secret }) => ({ key: secret, ...answerOf(key) })
+    tell: async ({ key, secret }) => ({ key: secret, ...await answerOf(key) })
   })
   routes.list('/keys', ['listKeys', 'List keys'])
   routes.get('/keys/:id', ['getKey', 'Get a key'])
@@ -221,7 +228,7 @@ export function keyRoutes (app: Api, services: Services): void {
     errors: [404, 409],
     act: request =>
       rotateKey(services, keyAskerOf(request), request.params.id, request.body?.overlap_s ?? OVERLAP_S_DEFAULT),
-    tell: ({ key, secret }) => ({ key: secret, ...answerOf(key) })
+    tell: async ({ key, secret }) => ({ key: secret, ...await answerOf(key) })
   })
 }
 
@@ -285,8 +292,20 @@ function isList (value: unknown): value is string[] {
   return Array.isArray(value) && value.every(item => typeof item === 'string')
 }
 
-/** A key as the API shows it. */
-export function keyAnswer (key: KeyEntry, nowMs: number): Static<typeof KeyAnswer> {
+/** A key as the API shows it. When it was last used is not worth an error. */
+export async function keyAnswerOf (
+  { keyUses, factLog: { clock } }: Pick<Services, 'keyUses' | 'factLog'>,
+  key: KeyEntry
+): Promise<Static<typeof KeyAnswer>> {
+  const uses = await keyUses.lastOf([key]).catch((error: unknown) => {
+    if (isUnanswered(error)) return new Map<string, number>()
+    throw error
+  })
+  return keyAnswer(key, clock.nowMs(), uses.get(key.id) ?? null)
+}
+
+/** The same of a key whose last use is known; null = it is not. Unix ms. */
+export function keyAnswer (key: KeyEntry, nowMs: number, lastUsedMs: number | null): Static<typeof KeyAnswer> {
   const { id, name, hint, scopes, domains, test, expiresMs, defaults, madeBy, createdAt } = key
   return {
     id,
@@ -300,6 +319,7 @@ export function keyAnswer (key: KeyEntry, nowMs: number): Static<typeof KeyAnswe
     ...answerOfDefaults(defaults),
     previous_expires_at: timeOf(previousUntilMs(key, nowMs)),
     made_by: madeBy,
+    last_used_at: timeOf(lastUsedMs),
     created_at: createdAt
   }
 }

@@ -5,7 +5,7 @@ import { byLimitClass } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Api } from './context.ts'
 import { unauthorized } from './errors.ts'
-import { keyAnswer, KeyAnswer, KEY_EXAMPLE } from './keys.ts'
+import { keyAnswerOf, KeyAnswer, KEY_EXAMPLE } from './keys.ts'
 import type { DailyQuota } from './quota.ts'
 import { seeAllWrites } from './resource.ts'
 
@@ -59,7 +59,7 @@ export function meRoute (app: Api, services: Services, quota: DailyQuota): void 
     const { id, name } = account
     const limits = byLimitClass(limitClass => accountLimitOf(account, key, limitClass))
     return {
-      ...keyAnswer(key, services.factLog.clock.nowMs()),
+      ...await keyAnswerOf(services, key),
       account: {
         id,
         name,

@@ -44,7 +44,7 @@ export interface Resource<Kind extends keyof Entities, Answer extends Body> {
   /** How its ids begin. */
   prefix: string
   schema: SchemaOf<Answer>
-  answerOf(entity: Entities[Kind]): Answer
+  answerOf(entity: Entities[Kind]): Answer | Promise<Answer>
 }
 
 type PathParams = Static<typeof IdParams>
@@ -67,7 +67,7 @@ interface Write<Schema extends FastifySchema, Result extends Done, Answer extend
   fieldOf?: Record<string, string>
   /** Path of what was made, when something was: the answer is then 201 with that Location. */
   location?: (result: Result) => string | null
-  tell(result: Result): NoInfer<Answer>
+  tell(result: Result): NoInfer<Answer> | Promise<NoInfer<Answer>>
 }
 
 /** The routes of what lives in the directory in memory, which catches up with the log before each read and each change.
@@ -94,7 +94,9 @@ export class ResourceRoutes<Kind extends keyof Entities, Item extends Body> {
       const page = readPage(request, cursorParser(prefix))
       await seeAllWrites(this.services)
       const all = [...entitiesOf(this.services.directory.now, kind).values()]
-      return pageOf(all.filter(entity => isFor(entity, request.key!)), page, answerOf)
+      const own = all.filter(entity => isFor(entity, request.key!))
+      const { data, ...rest } = pageOf(own, page, async entity => await answerOf(entity))
+      return { data: await Promise.all(data), ...rest }
     })
   }
 
@@ -105,7 +107,7 @@ export class ResourceRoutes<Kind extends keyof Entities, Item extends Body> {
       schema: { operationId, summary, tags: [tag], params: IdParams, response: { 200: schema } }
     }, async request => {
       await seeAllWrites(this.services)
-      return answerOf(this.own(request))
+      return await answerOf(this.own(request))
     })
   }
 
@@ -133,7 +135,7 @@ export class ResourceRoutes<Kind extends keyof Entities, Item extends Body> {
         // for it, or says 503.
         if (result.seq !== undefined) await this.services.directory.reached(result.seq, SEEN_MS)
         const path = location?.(result) ?? null
-        const body = tell(result)
+        const body = await tell(result)
         if (path !== null) created(reply, 201, path)
         else reply.statusCode = body === null ? 204 : Number(usual)
         return body

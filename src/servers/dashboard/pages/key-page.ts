@@ -77,6 +77,7 @@ export function keyPage (
       ['Secret begins with', html`<code>${key.hint}</code>`],
       ['Created', time(key.created_at, visit.nowMs)],
       key.made_by === null ? null : ['Made by', makerOf(key.made_by, family)],
+      ['Last used', key.last_used_at === null ? 'never' : time(key.last_used_at, visit.nowMs)],
       ['Expires', key.expires_at === null ? 'never' : time(key.expires_at, visit.nowMs)],
       key.previous_expires_at === null
         ? null

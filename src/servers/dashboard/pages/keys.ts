@@ -164,6 +164,7 @@ async function listPage (visit: Visit): Promise<Html> {
       { name: 'Name', cell: key => nameOf(key, visit) },
       { name: 'Scopes', cell: ({ scopes }) => shortList(scopes) },
       { name: 'Domains', cell: ({ domains }) => (domains[0] === '*' ? 'all' : shortList(domains)) },
+      { name: 'Last used', kind: 'late', cell: key => lastUseOf(key, visit.nowMs) },
       { name: 'Expires', cell: key => expiryOf(key, visit.nowMs) },
       { name: 'Status', cell: key => stateOf(key, visit.nowMs) }
     ], data)
@@ -171,6 +172,10 @@ async function listPage (visit: Visit): Promise<Html> {
 <p class="hint">Every API request needs a key. A secret is shown once, when it is created: Jetpost stores only its
 hash.</p>
 ${list}${pager(visit, next)}`
+}
+
+function lastUseOf ({ last_used_at: at }: KeyRecord, nowMs: number): Html {
+  return at === null ? html`<span class="none">never</span>` : time(at, nowMs)
 }
 
 function expiryOf ({ expires_at: at }: KeyRecord, nowMs: number): Html {
