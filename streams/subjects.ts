@@ -89,6 +89,8 @@ export const subjects = {
   dueReplay: (webhook: string, replay: string) => `due.replay.${webhook}.${replay}`,
   limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
   quota: (day: number, account: string) => `quota.${day}.${account}`,
+  /** Of a mail domain, by the hash of its name. */
+  policy: (hash: string) => `policy.${hash}`,
   /** When a key was last used. */
   use: (account: string, key: string) => `use.${account}.${key}`,
   heartbeat: (worker: string) => `heartbeat.${worker}`,

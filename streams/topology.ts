@@ -11,6 +11,7 @@ export interface StreamPlan {
   storage: 'file' | 'memory'
   discard: 'old' | 'new'
   max_age: number
+  max_msgs?: number
   max_msgs_per_subject: number
   duplicate_window: number
   allow_direct: true
@@ -106,6 +107,8 @@ export function streamPlans (retention: Retention): StreamPlan[] {
       allow_msg_counter: true
     }),
     stream('QUOTAS', ['quota.>'], { max_age: 3 * day, max_msgs_per_subject: 1, allow_msg_counter: true }),
+    // Policies end after a year at most.
+    stream('POLICIES', ['policy.>'], { max_age: 366 * day, max_msgs: 100_000, max_msgs_per_subject: 1 }),
     stream('USES', ['use.>'], { max_age: 400 * day, max_msgs_per_subject: 1 }),
     stream('HEARTBEATS', ['heartbeat.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1 })
   ]

@@ -3,6 +3,7 @@ import { subjects } from '#streams/subjects.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Bus } from './connect.ts'
 import { lastMessagesOf } from './lookup.ts'
+import { publishUnacknowledged } from './publish.ts'
 
 /** A use is stored when the one before was stored so long ago: keys may be used a thousand times a second. */
 export const USE_EVERY_MS = 5 * 60_000
@@ -24,11 +25,7 @@ export class KeyUses {
   note ({ id, account }: Key, nowMs: number): void {
     if (nowMs < (this.noted.get(id) ?? 0) + USE_EVERY_MS) return
     this.noted.set(id, nowMs)
-    try {
-      this.bus.nc.publish(subjects.use(account, id), String(nowMs))
-    } catch {
-      // The connection is away: it is stored with a later use.
-    }
+    publishUnacknowledged(this.bus, subjects.use(account, id), String(nowMs))
   }
 
   /** Unix ms by the key's id, for those that were used within 400 days. Deadline 2 s for each 512 keys. Throws what

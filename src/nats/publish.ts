@@ -73,6 +73,15 @@ function headersOf (message: OutgoingMessage, more = ''): MsgHdrs {
   return { encode: () => Buffer.from(text) } as unknown as MsgHdrs
 }
 
+/** For what may be lost: nobody waits for it, and it never throws. */
+export function publishUnacknowledged (bus: Bus, subject: string, text: string): void {
+  try {
+    bus.nc.publish(subject, text)
+  } catch {
+    // The connection is away.
+  }
+}
+
 /** Silence is no answer: null. What the client itself refuses to send is a refusal like the server's. Anything else is
  *  a fault of ours and is thrown. */
 export function ackOf (error: unknown): PublishAck | null {

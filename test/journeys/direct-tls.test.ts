@@ -1,11 +1,14 @@
 import { once } from 'node:events'
 import { createServer } from 'node:https'
 import t, { type Test } from 'tap'
+import { DnsUnavailable } from '#src/dns/resolve.ts'
 import { RetryLater } from '#src/workers/sender/errors.ts'
 import { PolicyCache, type StsPolicy } from '#src/workers/sender/mta-sts.ts'
 import { MxConnector } from '#src/workers/sender/mx.ts'
+import { createPolicyStore } from '#src/workers/sender/policy-store.ts'
 import { closeSession } from '#src/workers/sender/session.ts'
 import { siteOf } from '#src/workers/sender/shaping.ts'
+import { openBus } from '../support/bus.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { openDirect, type DirectRig } from '../support/direct-rig.ts'
 import { log, SMTP_QUICK, type RigOptions } from '../support/sender-rig.ts'
@@ -305,7 +308,13 @@ t.test('two records, or a policy host with a certificate of another, are no poli
 /** Looks policies up at hosts that are one server, slow until it is let go; it counts which hosts are being asked, and
  *  the most at once. */
 async function openSlow (t: Test, fetchMs: number) {
-  const state = { body: policy('enforce', 'mx1.example.net').body, id: 1, slow: true, open: new Set<string>(), most: 0 }
+  const state = {
+    body: policy('enforce', 'mx1.example.net').body,
+    id: 1 as number | null,
+    slow: true,
+    open: new Set<string>(),
+    most: 0
+  }
   const held = new Set<() => void>()
   const server = createServer(
     authority.certify('mta-sts.good.example', ...Array.from({ length: 8 }, (_, i) => `mta-sts.d${i}.evil.example`)),
@@ -326,21 +335,27 @@ async function openSlow (t: Test, fetchMs: number) {
     server.close()
   })
   const dns = {
-    txt: async () => [`v=STSv1; id=${state.id};`],
+    txt: async () => {
+      if (state.id === null) throw new DnsUnavailable('held back')
+      return [`v=STSv1; id=${state.id};`]
+    },
     cname: async () => null,
     mx: async () => null,
     addresses: async () => ({ addresses: ['127.0.0.1'], ttlS: 60 })
   }
   let nowMs = Date.now()
+  const { bus } = await openBus(t)
   const shared = {
     dns,
+    store: createPolicyStore(bus),
     allowPrivate: true,
     nowMs: () => nowMs,
     stopping: new AbortController().signal,
     log,
     ca: authority.ca
   }
-  const policies = new PolicyCache({ ...shared, port: (server.address() as { port: number }).port, fetchMs })
+  const restarted = () => new PolicyCache({ ...shared, port: (server.address() as { port: number }).port, fetchMs })
+  const policies = restarted()
   /** What is said of the domain once it is no longer being looked for. */
   async function settled (domain: string): Promise<StsPolicy | null> {
     for (;;) {
@@ -354,7 +369,9 @@ async function openSlow (t: Test, fetchMs: number) {
   }
   return {
     state,
+    bus,
     policies,
+    restarted,
     settled,
     letGo,
     later: (ms: number) => {
@@ -393,4 +410,21 @@ t.test('where a policy is known, it holds while a newer one is waited for', asyn
   t.match(await policies.of('d0.evil.example'), { mode: 'enforce' })
   letGo()
   await until(async () => await settled('d0.evil.example') === null)
+})
+
+t.test('a policy is known after a restart, while its record and its host are held back, until it expires', async t => {
+  const { state, bus, policies, restarted, letGo, later } = await openSlow(t, 500)
+  letGo()
+  t.match(await policies.of('d0.evil.example'), { mode: 'enforce', mx: ['mx1.example.net'] })
+  const store = createPolicyStore(bus)
+  await until(async () => await store.read('d0.evil.example') !== null)
+  Object.assign(state, { id: null, slow: true })
+  t.match(await restarted().of('d0.evil.example'), { mode: 'enforce', mx: ['mx1.example.net'] })
+  t.equal(await restarted().of('d1.evil.example'), null, 'of another nothing is known')
+  later(3_600_000)
+  t.match(await restarted().of('d0.evil.example'), { mode: 'enforce' })
+  later(31_557_600_000)
+  t.equal(await restarted().of('d0.evil.example'), null)
+  await bus.close()
+  await t.rejects(restarted().of('d0.evil.example'), { name: 'RetryLater' }, 'who cannot look waits')
 })

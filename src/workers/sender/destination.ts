@@ -4,7 +4,7 @@ import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Dns } from '#src/dns/resolve.ts'
 import type { DeliverOptions } from './deliver.ts'
-import { PolicyCache } from './mta-sts.ts'
+import { PolicyCache, type PolicyStore } from './mta-sts.ts'
 import { MxConnector, type PolicyFault } from './mx.ts'
 import { MxRouter, type RouteTimings } from './route.ts'
 import type { SmtpTimeouts } from './session.ts'
@@ -42,6 +42,7 @@ export interface DestinationOptions {
   smtpUrl: string | null
   catcherUrl: string
   dns: Dns
+  policyStore: PolicyStore
   mxPort: number
   mxAllowPrivate: boolean
   hostname: string
@@ -70,7 +71,8 @@ export function createDestinations (options: DestinationOptions): DeliverOptions
 }
 
 function createRouter (options: DestinationOptions): MxRouter {
-  const { dns, hostname, timeouts, nowMs, stopping, random, log, onPolicyFault = () => {}, trust } = options
+  const { dns, policyStore, hostname, timeouts, nowMs, stopping, random, log, onPolicyFault = () => {}, trust } =
+    options
   const shared = { allowPrivate: options.mxAllowPrivate, nowMs, stopping, log, ca: trust?.ca }
   const connector = new MxConnector({
     ...shared,
@@ -81,6 +83,12 @@ function createRouter (options: DestinationOptions): MxRouter {
     random,
     onPolicyFault
   })
-  const policies = new PolicyCache({ ...shared, dns, port: trust?.policyPort, refreshMs: trust?.policyRefreshMs })
+  const policies = new PolicyCache({
+    ...shared,
+    dns,
+    store: policyStore,
+    port: trust?.policyPort,
+    refreshMs: trust?.policyRefreshMs
+  })
   return new MxRouter({ dns, policies, connector, hostname, nowMs, timings: options.routeTimings })
 }

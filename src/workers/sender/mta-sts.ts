@@ -6,6 +6,7 @@ import { Memory } from '#src/base/memory.ts'
 import { readAtMost } from '#src/base/read.ts'
 import { createConnector } from '#src/dns/guard.ts'
 import { DnsUnavailable, type Dns } from '#src/dns/resolve.ts'
+import { isUnanswered } from '#src/nats/errors.ts'
 import { RetryLater } from './errors.ts'
 
 /** What a domain requires of senders. Source: RFC 8461 3.2. */
@@ -135,6 +136,7 @@ class KeyedSemaphore {
 
 export interface PolicyOptions {
   dns: Dns
+  store: PolicyStore
   allowPrivate: boolean
   nowMs: () => number
   /** Once aborted nothing is fetched any more; nothing may be sent then either, or it would go without its policy. */
@@ -150,15 +152,26 @@ export interface PolicyOptions {
 }
 
 /** `untilMs` = it is kept for this long even when nothing newer can be fetched. */
-interface CachedPolicy {
+export interface CachedPolicy {
   policy: StsPolicy
   id: string
   fetchedMs: number
   untilMs: number
 }
 
+/** Keeps MTA-STS policies over restarts: who holds back a domain's TXT record or its policy host while we start would
+ *  else get its mail in plaintext. Source: RFC 8461 10.2. */
+export interface PolicyStore {
+  /** Null when there is none. Throws what `isUnanswered` knows. */
+  read(domain: string): Promise<CachedPolicy | null>
+  /** Never waits: one that is lost is written again when it is renewed, within a day. */
+  write(domain: string, policy: CachedPolicy): void
+}
+
 interface PolicyEntry {
   cached: CachedPolicy | null
+  /** What an earlier process has stored is in `cached`. */
+  isRead: boolean
   refreshAtMs: number
   refreshing: Promise<void> | null
 }
@@ -177,9 +190,10 @@ const POLICY_BYTES_MAX = 65_536
 const DOMAINS_MAX = 10_000
 const RETRY_MS = 6000
 
-/** The MTA-STS policies of domains (RFC 8461), kept in memory for as long as they say. A domain without the TXT record
- *  costs one DNS query. While nothing newer can be fetched, a cached policy that has not expired stays in force; where
- *  none is cached, a policy that cannot be fetched in time counts as none (RFC 8461 5). */
+/** The MTA-STS policies of domains (RFC 8461), kept for as long as they say, also over a restart. A domain without the
+ *  TXT record costs one DNS query, and one look into the store after a restart. While nothing newer can be fetched, a
+ *  cached policy that has not expired stays in force; where none is cached, a policy that cannot be fetched in time
+ *  counts as none (RFC 8461 5). */
 export class PolicyCache {
   private readonly options: PolicyOptions
   private readonly nowMs: () => number
@@ -202,7 +216,7 @@ export class PolicyCache {
   /** The policy in force, or null; while it is refreshed, the cached one. Throws RetryLater when none is cached and the
    *  fetch takes long: the mail comes back, and holds no place in the queue meanwhile. */
   async of (domain: string): Promise<StsPolicy | null> {
-    const entry = this.entries.get(domain) ?? { cached: null, refreshAtMs: 0, refreshing: null }
+    const entry = this.entries.get(domain) ?? { cached: null, isRead: false, refreshAtMs: 0, refreshing: null }
     if (entry.refreshing === null && this.nowMs() < entry.refreshAtMs) return this.inForce(entry)
     this.entries.set(domain, entry)
     entry.refreshing ??= this.refresh(domain, entry).finally(() => {
@@ -228,9 +242,20 @@ export class PolicyCache {
   }
 
   private async refresh (domain: string, entry: PolicyEntry): Promise<void> {
+    if (!entry.isRead) entry.cached = await this.stored(domain)
+    entry.isRead = true
     const id = await this.publishedId(domain)
     const isAnswered = id === null || !this.isStale(entry, id) || await this.renewInTurn(domain, entry, id)
     entry.refreshAtMs = this.nowMs() + (isAnswered ? this.refreshMs : NO_TURN_REFRESH_MS)
+  }
+
+  /** Throws RetryLater when nobody knows. */
+  private async stored (domain: string): Promise<CachedPolicy | null> {
+    try {
+      return await this.options.store.read(domain)
+    } catch (error) {
+      throw isUnanswered(error) ? new RetryLater(RETRY_MS) : error
+    }
   }
 
   private async publishedId (domain: string): Promise<string | null> {
@@ -269,6 +294,7 @@ export class PolicyCache {
     // At least one mail is sent under a policy that expires at once.
     const untilMs = fetchedMs + Math.max(policy.maxAgeS * 1000, this.refreshMs)
     entry.cached = { policy, id, fetchedMs, untilMs }
+    this.options.store.write(domain, entry.cached)
   }
 
   /** Throws for anything but a policy served as RFC 8461 3.3 requires: no redirect, a good certificate, plain text. */

@@ -19,6 +19,7 @@ import type { Dns } from '#src/dns/resolve.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { createDestinations, type Trust } from './destination.ts'
+import { createPolicyStore } from './policy-store.ts'
 import type { ContentSource, DeliverTrigger, MissingContent } from './attempt.ts'
 import { Deliverer, type DeliverOptions, type RetryInMs } from './deliver.ts'
 import { PoolStopped } from './errors.ts'
@@ -158,6 +159,7 @@ export class Sender implements Role {
       destinationOf: createDestinations({
         ...this.options,
         random,
+        policyStore: createPolicyStore(factLog.bus),
         timeouts: timings.smtp,
         routeTimings: timings.route,
         nowMs: () => clock.nowMs(),
