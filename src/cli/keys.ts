@@ -93,7 +93,7 @@ async function list ({ account, json }: Values): Promise<void> {
 }
 
 function rowOf (
-  { id, name, hint, scopes, domains, limits, expiresMs, createdAt }: KeyEntry,
+  { id, name, hint, scopes, domains, limits, expiresMs }: KeyEntry,
   lastUsedAt: string | null
 ) {
   return {
@@ -104,8 +104,7 @@ function rowOf (
     domains: domains.join(),
     limits: pairsOf(limits),
     expires_at: expiresMs === null ? 'never' : timestamp(expiresMs),
-    last_used_at: lastUsedAt ?? 'never',
-    created_at: createdAt
+    last_used_at: lastUsedAt ?? 'never'
   }
 }
 
@@ -119,6 +118,7 @@ async function show ({ account, json }: Values, id: string): Promise<void> {
   const { limits, track, unsubscribe, test, previous_expires_at, made_by } = answer
   const row = {
     ...rowOf(key, answer.last_used_at),
+    created_at: key.createdAt,
     test,
     limits: pairsOf(limits),
     track_opens: track.opens,

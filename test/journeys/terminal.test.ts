@@ -139,7 +139,7 @@ t.test('lists on a terminal', { skip }, async t => {
     run(['help'])
   ])
   t.match(wide.raw(), '\u001b[')
-  t.match(wide.text(), /in 1 h +(now|\d+ s ago|1 min ago)$/m, 'times from now')
+  t.match(wide.text(), /in 1 h +never$/m, 'times from now')
   t.notMatch(narrow.raw(), '\u001b')
   const lines = narrow.text().trim().split('\n')
   for (const line of lines) t.ok(widthOf(line) <= 110, line)
