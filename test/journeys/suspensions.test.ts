@@ -67,8 +67,9 @@ t.test('an account whose mail bounces too often is suspended, once; others, and 
   await resumeAccount(services, { correlation: 'test', actor: roleActor('test') }, id)
   await until(async () => (await app.send({}, bad)).status === 202)
   for (const rounds of two) await rounds.stop()
-  const again = startSuspensions(options)
+  // Not before all is sent: the first half alone is enough to suspend it, and the second would be refused.
   await sendTo(good, 'better', 100, 20)
+  const again = startSuspensions(options)
   await until(async () => await stateOf(await accountOf(good)) !== null)
   t.equal(await stateOf(id), null, 'what was known when it was resumed counts no more')
   await again.stop()
