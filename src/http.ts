@@ -43,6 +43,7 @@ import { statsRoutes } from '#src/servers/api/stats.ts'
 import { suppressionFileRoutes } from '#src/servers/api/suppression-files.ts'
 import { suppressionRoutes } from '#src/servers/api/suppressions.ts'
 import { templateRoutes } from '#src/servers/api/templates.ts'
+import { userRoutes } from '#src/servers/api/users.ts'
 import { webhookRoutes } from '#src/servers/api/webhooks.ts'
 import { limitHeaders, type Limiter } from '#src/servers/api/limits.ts'
 import { parserRefusals, type ParserRefusals } from '#src/servers/api/parser.ts'
@@ -127,7 +128,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     const context = plain.withTypeProvider<TypeBoxTypeProvider>()
     const { services, counters } = api
     limiter = apiContext(context, { services, counters, authenticator, internalKeys, publicUrl, log })
-    apiRoutes(context, api, log)
+    apiRoutes(context, api, publicUrl, log)
   }, { prefix: '/api' })
   void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
   if (operations !== null) openDashboard(app, { ...options, api, operations }, internalKeys)
@@ -199,7 +200,12 @@ function recordRequests (app: FastifyInstance, metrics: Metrics, log: Log): void
 
 type ApiModules = NonNullable<HttpOptions['api']>
 
-function apiRoutes (app: Api, { services, quotas, reads, streams = {} }: ApiModules, log: Log): void {
+function apiRoutes (
+  app: Api,
+  { services, quotas, reads, streams = {} }: ApiModules,
+  publicUrl: string,
+  log: Log
+): void {
   const quota = new DailyQuota(quotas, services.directory, services.factLog.clock)
   const acceptor = new Acceptor(services, quota)
   sendRoutes(app, services, acceptor)
@@ -211,6 +217,7 @@ function apiRoutes (app: Api, { services, quotas, reads, streams = {} }: ApiModu
   domainRoutes(app, services)
   keyRoutes(app, services)
   meRoute(app, services, quota)
+  userRoutes(app, services, publicUrl)
   accountRoutes(app, services)
   webhookRoutes(app, services)
   deliveryRoutes(app, services, reads)

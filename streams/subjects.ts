@@ -44,6 +44,7 @@ export const subjects = {
   inbound: 'inbound.mail',
   account: (account: string) => `control.${account}.account.${account}`,
   key: (account: string, key: string) => `control.${account}.key.${key}`,
+  user: (account: string, user: string) => `control.${account}.user.${user}`,
   session: (account: string, session: string) => `control.${account}.session.${session}`,
   webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,
   /** `hash` of the folded address. Beside `control.`: there may be millions, and nobody holds them all in memory. */

@@ -191,7 +191,7 @@ type DeliveryQuestion = Parameters<typeof listDeliveries>[0]
 function questionIn (request: FastifyRequest): DeliveryQuestion {
   const { filters, faults } = filtersIn(request)
   const { limit, before: cursor } = readPage(request, parsePlace, faults)
-  return { account: request.key!.account, filters, limit, cursor }
+  return { account: request.principal!.account, filters, limit, cursor }
 }
 
 /** The filters of a query, and the faults of meaning where the schema has found none. */
@@ -227,7 +227,7 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
       response: { 200: DeliveryRecord }
     }
   }, async request => {
-    const [{ account }, { id }] = [request.key!, request.params]
+    const [{ account }, { id }] = [request.principal!, request.params]
     const found = isDeliveryId(id) ? await answerFrom(reads, deliveries, getDelivery({ account, id })) : null
     if (found === null) throw notFound()
     const seq = await findDelivery(reads.pool)(account, id)
@@ -246,7 +246,7 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
       response: { 202: ReplayAnswer }
     }
   }, async (request, reply) => {
-    const [{ account }, { id }] = [request.key!, request.params]
+    const [{ account }, { id }] = [request.principal!, request.params]
     // One that was requested a moment ago is there to be found.
     const isThere = isDeliveryId(id) && await answerFrom(reads, deliveries, getDelivery({ account, id })) !== null
     if (!isThere) throw notFound()

@@ -82,7 +82,7 @@ const METADATA_FILTER = /^metadata\[([^\]]{1,200})\]$/
 
 export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services, 'factLog'>, reads: Reads): void {
   app.get('/emails', {
-    config: { scope: 'emails:read' },
+    config: { scope: 'emails:list' },
     schema: {
       operationId: 'listEmails',
       summary: 'List emails',
@@ -101,12 +101,12 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
     return await answerFrom(
       reads,
       emails,
-      listEmails({ account: request.key!.account, filters: filtersOf(request.query), limit, cursor: before })
+      listEmails({ account: request.principal!.account, filters: filtersOf(request.query), limit, cursor: before })
     )
   })
 
   app.get('/emails/:id', {
-    config: { scope: 'emails:read', errors: [404] },
+    config: { scope: 'emails:metadata', errors: [404] },
     schema: {
       operationId: 'getEmail',
       summary: 'Get an email',
@@ -122,7 +122,7 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
     const { params: { id }, query: { as_of: asOf } } = request
     refuseFaults(request, momentFaults(asOf, clock))
     if (!isEmailId(id)) throw notFound()
-    const { account } = request.key!
+    const { account } = request.principal!
     const email = asOf === undefined
       ? await answerFrom(reads, emails, getEmail({ account, id }))
       : await emailAt(account, id, parseTime(asOf)!)

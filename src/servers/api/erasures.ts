@@ -51,7 +51,7 @@ function createRoute (app: Api, services: Services, reads: Reads, kept: Retentio
     attachValidation: true
   }, async (request, reply) => {
     refuseFaults(request, textFaults(request, 'address', mailAddress))
-    const { account } = request.key!
+    const { account } = request.principal!
     const { address } = request.body
     const hashes = erasureHashes(services.vault, account, parseAddress(address)!)
     const pending = await answerFrom(reads, erasures, pendingErasure({ account, hashes, kept }))
@@ -75,7 +75,7 @@ function readRoutes (app: Api, reads: Reads, kept: RetentionPeriods): void {
     attachValidation: true
   }, async request => {
     const { limit, before } = readPage(request, parseCursor)
-    const { account } = request.key!
+    const { account } = request.principal!
     return await answerFrom(reads, erasures, listErasures({ account, limit, cursor: before, kept }))
   })
 
@@ -89,8 +89,8 @@ function readRoutes (app: Api, reads: Reads, kept: RetentionPeriods): void {
       response: { 200: ErasureRecord }
     }
   }, async request => {
-    const { key, params: { id } } = request
-    const receipt = await answerFrom(reads, erasures, getErasure({ account: key!.account, id, kept }))
+    const { principal, params: { id } } = request
+    const receipt = await answerFrom(reads, erasures, getErasure({ account: principal!.account, id, kept }))
     if (receipt === null) throw notFound()
     return receipt
   })

@@ -78,7 +78,7 @@ interface StatsRequest {
 
 export function statsRoutes (app: Api, reads: Reads, clock: Clock): void {
   app.get('/stats', {
-    config: { scope: 'emails:read' },
+    config: { scope: 'emails:list' },
     schema: {
       operationId: 'getStats',
       summary: 'Count what became of mail',
@@ -89,7 +89,7 @@ export function statsRoutes (app: Api, reads: Reads, clock: Clock): void {
     },
     attachValidation: true
   }, async request => {
-    const { asked, faults } = readQuery(request.query, schemaFaults(request), request.key!.account, clock.nowMs())
+    const { asked, faults } = readQuery(request.query, schemaFaults(request), request.principal!.account, clock.nowMs())
     refuseFaults(request, faults)
     return await answer(reads, asked)
   })

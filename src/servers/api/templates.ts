@@ -117,7 +117,7 @@ function createRoute (app: Api, services: Services, reads: Reads): void {
     attachValidation: true
   }, async (request, reply) => {
     await refuseFaulty(services, request, missingBody(request.body))
-    const count = await countOf(reads, request.key!.account)
+    const count = await countOf(reads, request.principal!.account)
     const made = allGranted(await createTemplate(services, askerOf(request), newBodyOf(request.body), count))
     created(reply, 201, `/api/templates/${made.id}`)
     return answerOf(made)
@@ -172,7 +172,7 @@ function readRoutes (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     const page = readPage(request, parseTemplateCursor)
-    return await answerFrom(reads, templates, listTemplates({ account: request.key!.account, ...page }))
+    return await answerFrom(reads, templates, listTemplates({ account: request.principal!.account, ...page }))
   })
 
   app.get('/templates/:id', {
@@ -187,8 +187,8 @@ function readRoutes (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     refuseFaults(request)
-    const { key, params: { id }, query: { version = null } } = request
-    return await find(reads, key!.account, id, version)
+    const { principal, params: { id }, query: { version = null } } = request
+    return await find(reads, principal!.account, id, version)
   })
 }
 
@@ -207,7 +207,11 @@ function versionRoutes (app: Api, reads: Reads): void {
     const page = readPage(request, parseVersionCursor)
     const { id } = request.params
     if (!isTemplateId(id)) throw notFound()
-    const versions = await answerFrom(reads, templates, listVersions({ account: request.key!.account, id, ...page }))
+    const versions = await answerFrom(
+      reads,
+      templates,
+      listVersions({ account: request.principal!.account, id, ...page })
+    )
     if (versions === null) throw notFound()
     return versions
   })
@@ -228,7 +232,7 @@ function previewRoute (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     refuseFaults(request)
-    const { account } = request.key!
+    const { account } = request.principal!
     const { version = null, variables = {} } = request.body ?? {}
     const template = await find(reads, account, request.params.id, version)
     const layout = template.layout_id === null
@@ -250,7 +254,7 @@ async function find (reads: Reads, account: string, id: string, version: number 
 async function refuseFaulty (services: Services, request: FastifyRequest, more: FieldFault[] = []): Promise<void> {
   const found = schemaFaults(request)
   if (found.length === 0) return
-  const others = await templateFaults(services, request.key!.account, bodyOf(soundFields(request.body)))
+  const others = await templateFaults(services, request.principal!.account, bodyOf(soundFields(request.body)))
   const faults = new FaultList(found)
   for (const fault of [...more, ...others]) faults.add(fault)
   throw invalid(faults.all)

@@ -21,10 +21,11 @@ const COUNTED_MAX = 10_000
 const FORM_BYTES_MAX = 16 * 1024
 
 const REFUSALS: Record<string, string> = {
+  unknown_principal: 'The key or the user of this sign-in link is no more.',
   unknown_key: 'No active key has this secret. To get a new one, run jetpost keys create.',
   insufficient_permissions: 'This key does not open the dashboard. Use a key with the scope full or dashboard.',
   invalid_link: 'This sign-in link is not valid.',
-  expired_link: 'This sign-in link has expired. Links are valid for 15 minutes.',
+  expired_link: 'This sign-in link has expired. Ask for another one.',
   used_link: 'This sign-in link was already used. Each link works once.'
 }
 
@@ -58,7 +59,7 @@ export function accessRoutes (app: FastifyInstance, options: AccessOptions, cook
     const { session } = request.visitor!
     // This browser forgets the session in any case, also where NATS does not hear of it.
     cookies.clearTicket(reply)
-    const actor = sessionActor(session.id, session.key, request.ip)
+    const actor = sessionActor(session, request.ip)
     const asker = { account: session.account, correlation: request.id, actor }
     await services.directory.reached(await endSessions(services, asker, [session]), SEEN_MS)
     return await reply.redirect('/dashboard/sign-in', 303)

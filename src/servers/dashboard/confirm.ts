@@ -1,7 +1,6 @@
-import { Refusal } from '#streams/define.ts'
 import { isConfirmed } from '#streams/session/decide.ts'
 import { SEEN_MS } from '#src/actions/directory.ts'
-import { confirmSession } from '#src/actions/session.ts'
+import { confirmSession, secretFault } from '#src/actions/session.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { DashboardContext } from './dashboard-context.ts'
 import { form, hiddenField, field, type FormField } from './parts.ts'
@@ -22,14 +21,14 @@ const KEY: FormField = {
  *  shown an hour ago, and then do what they were sent for. */
 export function confirmed (pages: Pages, { services }: DashboardContext): Pick<Pages, 'post'> {
   const asking = (handler: Handler): Handler => async visit => {
-    const { form, session, key, asker, nowMs } = visit
+    const { form, session, asker, nowMs } = visit
     const secret = form.get(SECRET)
     form.delete(SECRET)
     if (isConfirmed(session, nowMs)) return await handler(visit)
     if (secret === null) return askAgain(visit, null)
-    const seq = await confirmSession(services, asker, session, key, secret.trim())
-    if (seq instanceof Refusal) return askAgain(visit, seq.message)
-    await services.directory.reached(seq, SEEN_MS)
+    const fault = secretFault(services, session, secret.trim())
+    if (fault !== null) return askAgain(visit, fault.message)
+    await services.directory.reached(await confirmSession(services, asker, session), SEEN_MS)
     return await handler(visit)
   }
   return { post: (path, handler) => pages.post(path, asking(handler)) }
@@ -44,7 +43,8 @@ function confirmPage (visit: Visit, fault: string | null): Html {
   const sent = [...visit.form].filter(([name]) => name !== 'csrf').map(([name, value]) => hiddenField(name, value))
   return html`<h1>Enter the key again</h1>
 ${fault !== null && html`<p class="box bad" role="alert">${fault}</p>`}
-<p>This cannot be taken back, or shows a secret, and you last showed the key <strong>${visit.key.name}</strong> more
+<p>This cannot be taken back, or shows a secret, and you last showed the key
+<strong>${visit.principal.name}</strong> more
 than an hour ago. Nothing has happened yet.</p>
 ${
     form(

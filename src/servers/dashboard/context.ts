@@ -7,7 +7,7 @@ import { Html, html } from '#src/base/html.ts'
 import { Jetpost } from '#src/client/client.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { isOperator } from '#streams/key/decide.ts'
-import { asVisitor, isOpen } from '#streams/session/decide.ts'
+import { asVisitor, isOpen, principalOf } from '#streams/session/decide.ts'
 import { accessRoutes } from './access.ts'
 import { assetRoutes } from './assets.ts'
 import { sessionCookies, csrfOf, formOf, isCsrf, isForeign, isOwnUrl, type SessionCookies } from './csrf.ts'
@@ -127,15 +127,20 @@ class Dashboard {
     const { services } = this.context
     app.addHook('preClose', async () => await this.streams.stop())
     app.get('/live', async (request, reply) => {
-      const { session: { id }, key } = request.visitor!
+      const { session: { id }, principal } = request.visitor!
       const isSignedIn = () => {
-        const { sessions, keys } = services.directory.now
-        const session = sessions.get(id)
+        const { now } = services.directory
+        const session = now.sessions.get(id)
         return session !== undefined &&
-          isOpen(session, keys.get(key.id), session.hash, services.factLog.clock.nowMs())
+          isOpen(session, principalOf(now, principal.id), session.hash, services.factLog.clock.nowMs())
       }
       return await reply.type('text/event-stream').header('x-accel-buffering', 'no').send(
-        this.streams.open(key.account, reply.raw, isSignedIn, seenIn(new URL(request.url, 'http://here').searchParams))
+        this.streams.open(
+          principal.account,
+          reply.raw,
+          isSignedIn,
+          seenIn(new URL(request.url, 'http://here').searchParams)
+        )
       )
     })
   }
@@ -194,26 +199,26 @@ class Dashboard {
 
   private visitOf (request: FastifyRequest): Visit {
     const { services, fetchAs } = this.context
-    const { session, key: own } = request.visitor!
-    const key = asVisitor(own)
-    const account = services.directory.now.accounts.get(key.account)
-    const actor = sessionActor(session.id, key.id, request.ip)
+    const { session, principal: own } = request.visitor!
+    const principal = asVisitor(own)
+    const account = services.directory.now.accounts.get(principal.account)
+    const actor = sessionActor(session, request.ip)
     return {
       params: request.params as Record<string, string>,
       query: new URL(request.url, 'http://here').searchParams,
       form: formOf(request),
       url: request.url,
-      account: { id: key.account, name: account?.name ?? key.account },
+      account: { id: principal.account, name: account?.name ?? principal.account },
       session,
-      key,
+      principal,
       api: new Jetpost({
         url: 'http://inside',
         key: 'inside',
-        fetch: fetchAs({ key, actor }, request.id),
+        fetch: fetchAs({ principal, actor }, request.id),
         retries: 0,
         timeoutMs: API_TIMEOUT_MS
       }),
-      asker: { account: key.account, correlation: request.id, actor, test: key.test },
+      asker: { account: principal.account, correlation: request.id, actor, test: principal.test },
       isOperator: isOperator(own),
       csrf: csrfOf(session),
       nowMs: services.factLog.clock.nowMs()

@@ -1,5 +1,5 @@
 import type { Actor } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { Principal } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Reads } from '#src/postgres/reads.ts'
@@ -11,7 +11,7 @@ export interface DashboardContext {
   services: Services
   reads: Reads
   /** A fetch that this process answers from its API, with what `holder` may do. */
-  fetchAs(holder: { key: KeyEntry, actor: Actor }, correlation: string): typeof fetch
+  fetchAs(holder: { principal: Principal, actor: Actor }, correlation: string): typeof fetch
   operations: OperationsService
   /** null = this process runs no mail catcher. */
   mailbox: CaughtMailbox | null

@@ -46,7 +46,7 @@ export function pageFor (
 ): Html {
   const items = [
     ...MENU,
-    ...(mayDo(visit.key, 'audit:read') ? [['audit', '/audit', 'Audit'] as const] : []),
+    ...(mayDo(visit.principal, 'audit:read') ? [['audit', '/audit', 'Audit'] as const] : []),
     ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
     ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox'] as const] : [])
   ]
@@ -66,7 +66,7 @@ export function pageFor (
 <a class="brand" href="/dashboard"><img src="${assetUrl('icon.svg')}" alt="" width="22" height="22"> Jetpost</a>
 <button type="button" class="quiet menu" data-toggle="menu" aria-expanded="false" aria-controls="menu">Menu</button>
 <div id="menu"><nav aria-label="Main"><ul>${links}</ul></nav>
-<div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.key.name}</p>
+<div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.principal.name}</p>
 <p><a href="/dashboard/sessions">Sessions</a></p>${
       actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
     }</div></div>

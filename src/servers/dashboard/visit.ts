@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { Refusal } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { Principal } from '#streams/directory.ts'
 import type { SessionEntry } from '#streams/session/state.ts'
 import type { Jetpost } from '#src/client/client.ts'
 import type { Asker } from '#src/actions/services.ts'
@@ -19,7 +19,7 @@ export interface Visit {
   account: { id: string, name: string }
   session: SessionEntry
   /** What the visitor may do: see `asVisitor`. */
-  key: KeyEntry
+  principal: Principal
   /** The API that clients use, as this visitor. What it refuses it throws as JetpostError. */
   api: Jetpost
   /** For actions that the API does not have. */

@@ -66,7 +66,7 @@ export function keyPage (
   { domains, faults, typed, ...family }: KeyFamily & Pick<KeyForm, 'domains' | 'faults' | 'typed'>
 ): Html {
   const isOver = key.expires_at !== null && Date.parse(key.expires_at) <= visit.nowMs
-  const isOwn = key.id === visit.key.id
+  const isOwn = key.id === visit.principal.id
   const title = html`${key.name} ${isOver ? badge('expired') : badge('active')} ${key.test && badge('test', 'busy')} ${
     isOwn && badge('this session', 'good')
   }`
@@ -86,7 +86,7 @@ export function keyPage (
     ])
   }<p>${copyable(key.id, 'Copy the id')}</p></section>
 ${
-    mayDo(visit.key, 'keys:write')
+    mayDo(visit.principal, 'keys:write')
       ? editForms(visit, key, { domains, faults, typed, isOver, isOwn, children: family.children })
       : READ_ONLY
   }`

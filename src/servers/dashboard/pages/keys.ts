@@ -26,7 +26,7 @@ import { keyPage, READ_ONLY, secretPage, type KeyFamily } from './key-page.ts'
 /** API keys: the list, creating, editing, rotating and revoking one. */
 export function keysPages (pages: Pages, context: DashboardContext): void {
   const keys = new KeyPages(context)
-  const sees = ({ key }: Visit) => mayDo(key, 'keys:read')
+  const sees = ({ principal }: Visit) => mayDo(principal, 'keys:read')
   const { post: postConfirmed } = confirmed(pages, context)
   pages.get('/keys', async visit => sees(visit) ? pageResult('Keys', await listPage(visit)) : refused(visit))
   pages.get('/keys/new', async visit => keys.newPage(visit))
@@ -55,13 +55,13 @@ class KeyPages {
   }
 
   newPage (visit: Visit, faults: Faults = NO_FAULTS): PageResult {
-    if (!mayDo(visit.key, 'keys:write')) return refused(visit)
+    if (!mayDo(visit.principal, 'keys:write')) return refused(visit)
     const form = newKeyForm(visit, this.once, this.domainsOf(visit), faults, fieldsOf(visit.form))
     return pageResult('Create a key', form, faults)
   }
 
   async create (visit: Visit): Promise<PageResult> {
-    if (!mayDo(visit.key, 'keys:write')) return refused(visit)
+    if (!mayDo(visit.principal, 'keys:write')) return refused(visit)
     const typed = fieldsOf(visit.form)
     const request = { ...bodyOf(typed), test: typed.test }
     try {
@@ -103,7 +103,7 @@ class KeyPages {
       const { name } = await visit.api.keys.get(id)
       const ended = await visit.api.keys.delete(id, withChildren ? { with_children: true } : {})
       // Without a session there is no page to show a notice.
-      return id === visit.key.id
+      return id === visit.principal.id
         ? { to: '/dashboard/sign-in' }
         : { to: '/dashboard/keys', notice: revokedNotice(name, ended?.revoked ?? 1) }
     } catch (error) {
@@ -144,9 +144,9 @@ function pageResult (title: string, page: Html, faults: Faults = NO_FAULTS): Ext
 }
 
 /** For a session whose key may not see or not change keys. */
-function forbiddenPage ({ key }: Visit): Html {
-  if (mayDo(key, 'keys:read')) return html`${heading('Keys')}${READ_ONLY}`
-  const text = html`You signed in with <strong>${key.name}</strong>, which does not have the scope
+function forbiddenPage ({ principal }: Visit): Html {
+  if (mayDo(principal, 'keys:read')) return html`${heading('Keys')}${READ_ONLY}`
+  const text = html`You signed in with <strong>${principal.name}</strong>, which does not have the scope
 <code>keys:read</code>.`
   const next = html`<p>Sign in with a key that has the scope <code>full</code>, or <code>keys:read</code> and
 <code>keys:write</code> beside <code>dashboard</code>. On the machine that runs Jetpost,
@@ -156,7 +156,7 @@ function forbiddenPage ({ key }: Visit): Html {
 
 async function listPage (visit: Visit): Promise<Html> {
   const { data, next_cursor: next } = await visit.api.keys.page(cursorOf(visit))
-  const create = mayDo(visit.key, 'keys:write') &&
+  const create = mayDo(visit.principal, 'keys:write') &&
     html`<a class="button primary" href="/dashboard/keys/new">Create a key</a>`
   const list = data.length === 0
     ? empty('No keys', 'There are no keys on this page.')
@@ -182,9 +182,9 @@ function expiryOf ({ expires_at: at }: KeyRecord, nowMs: number): Html {
   return at === null ? html`<span class="none">never</span>` : time(at, nowMs)
 }
 
-function nameOf ({ id, name, hint }: KeyRecord, { key }: Visit): Html {
+function nameOf ({ id, name, hint }: KeyRecord, { principal }: Visit): Html {
   return html`<a href="/dashboard/keys/${id}">${name}</a> ${
-    id === key.id && badge('this session', 'good')
+    id === principal.id && badge('this session', 'good')
   }<div class="hint"><code>${hint}</code></div>`
 }
 

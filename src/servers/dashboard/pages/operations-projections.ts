@@ -47,7 +47,7 @@ projections with the log.</p>`
     await noteOperation(factLog, visit.asker, { operation: 'rebuild.requested', subject: name })
     const refused = await operations.projections.rebuild(name)
     if (refused !== null) throw new FormRefused(refused)
-    log.info({ projection: name, account: visit.account.id, keyId: visit.key.id }, 'rebuild requested')
+    log.info({ projection: name, account: visit.account.id, keyId: visit.principal.id }, 'rebuild requested')
     return { to: PAGE, notice: `Rebuild of ${name} started. This page shows its progress; you can leave it.` }
   })
 

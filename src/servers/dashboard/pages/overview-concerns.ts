@@ -67,7 +67,7 @@ export async function concernsOf (
     ...reputation,
     ...shown(failed, '/dashboard/webhooks', 'endpoint'),
     ...doubtConcern(await queue),
-    ...(mayDo(visit.key, 'keys:read')
+    ...(mayDo(visit.principal, 'keys:read')
       ? shown(own(now.keys).flatMap(key => keyConcern(key, visit.nowMs)), '/dashboard/keys', 'key')
       : [])
   ])

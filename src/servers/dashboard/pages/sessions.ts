@@ -29,7 +29,7 @@ export function sessionsPages (pages: Pages, { services }: DashboardContext): vo
 
   /** The latest first. */
   function own (visit: Visit): SessionEntry[] {
-    return sessionsOf(services, visit.key.id).filter(session => !isOver(session, visit.key, visit.nowMs))
+    return sessionsOf(services, visit.principal.id).filter(session => !isOver(session, visit.principal, visit.nowMs))
       .toSorted((a, b) => b.createdAt.localeCompare(a.createdAt))
   }
 }
@@ -45,7 +45,8 @@ function listPage (visit: Visit, sessions: SessionEntry[]): Html {
     danger: true
   })
   return html`${heading('Sessions', everywhere)}
-<p class="hint">You are signed in with the key <strong>${visit.key.name}</strong>. A session ends after 14 days, after
+<p class="hint">You are signed in with the key <strong>${visit.principal.name}</strong>. A session ends after 14 days,
+after
 about a day without use, and when its key or the secret it was opened with ends.</p>
 ${table('Sessions of this key', columnsFor(visit), sessions)}`
 }
@@ -61,7 +62,7 @@ function columnsFor (visit: Visit): Array<Column<SessionEntry>> {
     },
     { name: 'Address', cell: ({ ip }) => ip ?? 'unknown' },
     { name: 'Signed in', cell: ({ createdAt }) => time(createdAt, visit.nowMs) },
-    { name: 'Ends', cell: session => time(new Date(endMs(session, visit.key)), visit.nowMs) },
+    { name: 'Ends', cell: session => time(new Date(endMs(session, visit.principal)), visit.nowMs) },
     { name: 'Action', cell: ({ id }) => actionButton(visit, 'Sign out', { action: `${PATH}/${id}/end` }) }
   ]
 }

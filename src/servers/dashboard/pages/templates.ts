@@ -232,7 +232,7 @@ async function editorOptions (
   return {
     layouts,
     preview,
-    senders: senders && senders.filter(name => maySendFrom(visit.key, name, visit.account.id))
+    senders: senders && senders.filter(name => maySendFrom(visit.principal, name, visit.account.id))
   }
 }
 
