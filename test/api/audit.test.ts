@@ -237,7 +237,7 @@ t.test('a key is revoked with all that comes from it, and nothing else', async t
   const left = await make('Left', gone.key)
   await ask('DELETE', `/api/keys/${gone.id}`)
   const visitor = await visit(app)
-  t.match((await visitor.get(`/dashboard/keys/${left.id}`)).html, `<code>${gone.id}</code>, which was revoked`)
+  t.match((await visitor.get(`/dashboard/keys/${left.id}`)).html, `<code>${gone.id}</code>, which is no more`)
   t.match(await ask('DELETE', `/api/keys/${gone.id}?with_children=true`), { status: 200, body: { revoked: 1 } })
   t.equal(await isLive(left.key), false, 'also when the first was revoked long before')
 

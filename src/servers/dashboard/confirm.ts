@@ -31,7 +31,7 @@ export function confirmed (pages: Pages, { services }: DashboardContext): Pick<P
     await services.directory.reached(await confirmSession(services, asker, session), SEEN_MS)
     return await handler(visit)
   }
-  return { post: (path, handler) => pages.post(path, asking(handler)) }
+  return { post: (path, scope, handler) => pages.post(path, scope, asking(handler)) }
 }
 
 /** What was sent goes along, and is done once the key is shown. */

@@ -7,6 +7,7 @@ import { Html, html } from '#src/base/html.ts'
 import { Jetpost } from '#src/client/client.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { isOperator } from '#streams/key/decide.ts'
+import type { Scope } from '#streams/key/facts.ts'
 import { asVisitor, isOpen, principalOf } from '#streams/session/decide.ts'
 import { accessRoutes } from './access.ts'
 import { assetRoutes } from './assets.ts'
@@ -16,8 +17,9 @@ import { errorPageOf } from './error-pages.ts'
 import { pageFor, plainPage, reloadFromHere } from './layout.ts'
 import { LiveStreams, type SeenSequences } from './live.ts'
 import { framed } from './mail-frame.ts'
+import { admits, Permits } from './permits.ts'
 import { ALL_PAGES } from './pages.ts'
-import { PageNotFound, type Handler, type PageResult, type Pages, type Visit } from './visit.ts'
+import { NotPermitted, PageNotFound, type Handler, type PageResult, type Pages, type Visit } from './visit.ts'
 
 const zip = promisify(gzip)
 
@@ -95,6 +97,7 @@ class Dashboard {
   private readonly context: DashboardContext
   private readonly cookies: SessionCookies
   private readonly streams: LiveStreams
+  private readonly permits = new Permits()
 
   constructor (context: DashboardContext, cookies: SessionCookies) {
     const { services, reads, log } = context
@@ -147,10 +150,17 @@ class Dashboard {
 
   pagesOf (app: FastifyInstance): Pages {
     const bodyLimit = FORM_BYTES_MAX
+    const take = (scope: Scope | null, handler: Handler) => async (request: FastifyRequest, reply: FastifyReply) =>
+      await this.handle(scope, handler, request, reply)
     return {
-      get: (path, handler) => void app.get(path, async (request, reply) => await this.handle(handler, request, reply)),
-      post: (path, handler) =>
-        void app.post(path, { bodyLimit }, async (request, reply) => await this.handle(handler, request, reply))
+      get: (path, scope, handler) => {
+        this.permits.add('GET', path, scope)
+        app.get(path, take(scope, handler))
+      },
+      post: (path, scope, handler) => {
+        this.permits.add('POST', path, scope)
+        app.post(path, { bodyLimit }, take(scope, handler))
+      }
     }
   }
 
@@ -164,8 +174,14 @@ class Dashboard {
     return visitor === null || isCsrf(visitor.session, formOf(request).get('csrf') ?? '')
   }
 
-  private async handle (handler: Handler, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  private async handle (
+    scope: Scope | null,
+    handler: Handler,
+    request: FastifyRequest,
+    reply: FastifyReply
+  ): Promise<FastifyReply> {
     const visit = this.visitOf(request)
+    if (!admits(scope, visit.principal)) throw scope === 'operator' ? new PageNotFound() : new NotPermitted(scope!)
     // No id is like these, and in the path of an API request they would lead elsewhere.
     if (Object.values(visit.params).some(part => /^\.{0,2}$/.test(part))) throw new PageNotFound()
     // Before the page reads anything.
@@ -219,6 +235,7 @@ class Dashboard {
         timeoutMs: API_TIMEOUT_MS
       }),
       asker: { account: principal.account, correlation: request.id, actor, test: principal.test },
+      may: (method, url) => this.permits.allow(principal, method, url),
       isOperator: isOperator(own),
       csrf: csrfOf(session),
       nowMs: services.factLog.clock.nowMs()

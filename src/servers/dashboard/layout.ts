@@ -1,4 +1,3 @@
-import { mayDo } from '#streams/key/decide.ts'
 import { Html, html, type Value } from '#src/base/html.ts'
 import { assetUrl, type AssetName } from './assets.ts'
 import type { SeenSequences } from './live.ts'
@@ -23,7 +22,10 @@ const MENU: Array<[section: MenuItem, path: string, text: string]> = [
   ['templates', '/templates', 'Templates'],
   ['domains', '/domains', 'Domains'],
   ['keys', '/keys', 'Keys'],
-  ['suppressions', '/suppressions', 'Suppressions']
+  ['suppressions', '/suppressions', 'Suppressions'],
+  ['people', '/people', 'People'],
+  ['audit', '/audit', 'Audit'],
+  ['operations', '/operations', 'Operations']
 ]
 
 export interface PageFrame {
@@ -44,12 +46,8 @@ export function pageFor (
   { title, section, notice, assets, hasMailbox, seen }: PageFrame,
   body: Html
 ): Html {
-  const items = [
-    ...MENU,
-    ...(mayDo(visit.principal, 'audit:read') ? [['audit', '/audit', 'Audit'] as const] : []),
-    ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
-    ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox'] as const] : [])
-  ]
+  const items = [...MENU, ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox'] as const] : [])]
+    .filter(([, path]) => visit.may('GET', `/dashboard${path}`))
   const links = items.map(([name, path, text]) =>
     html`<li><a href="/dashboard${path}"${name === section && html` aria-current="page"`}>${text}</a></li>`
   )

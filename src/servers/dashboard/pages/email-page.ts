@@ -4,7 +4,9 @@ import { timestamp } from '#src/base/clock.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { Email } from '#src/client/types.ts'
+import type { Scope } from '#streams/key/facts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
+import { admits } from '../permits.ts'
 import {
   badge,
   copyable,
@@ -21,7 +23,7 @@ import {
   time,
   withQuery
 } from '../parts.ts'
-import { PageNotFound, type Pages, type Visit } from '../visit.ts'
+import { NotPermitted, PageNotFound, type Pages, type Visit } from '../visit.ts'
 import { actionsFor, type EmailRecipient, suppressionCell, type SuppressionsByAddress } from './email-actions.ts'
 import { previewTab, sourceTab } from './email-content.ts'
 import { named, shownAddress, tagsOf, titleOf } from './email-format.ts'
@@ -178,12 +180,12 @@ function engagementOf (
 
 type EmailTab = 'timeline' | 'preview' | 'source' | 'details' | 'webhooks'
 
-const TABS: Array<[tab: EmailTab, text: string]> = [
-  ['timeline', 'Timeline'],
-  ['preview', 'Preview'],
-  ['source', 'Source'],
-  ['details', 'Details'],
-  ['webhooks', 'Webhooks']
+const TABS: Array<[tab: EmailTab, text: string, scope: Scope]> = [
+  ['timeline', 'Timeline', 'emails:metadata'],
+  ['preview', 'Preview', 'emails:read'],
+  ['source', 'Source', 'emails:read'],
+  ['details', 'Details', 'emails:metadata'],
+  ['webhooks', 'Webhooks', 'webhooks:read']
 ]
 
 /** The tabs that do not change with the email's state. */
@@ -199,8 +201,9 @@ const STILL: Record<
 
 /** One email: its status and everything known about it. */
 export function emailPage (pages: Pages, context: DashboardContext): void {
-  pages.get('/emails/:id', async visit => {
-    const tab = TABS.find(([name]) => name === visit.query.get('tab'))?.[0] ?? 'timeline'
+  pages.get('/emails/:id', 'emails:metadata', async visit => {
+    const [tab, , scope] = TABS.find(([name]) => name === visit.query.get('tab')) ?? TABS[0]!
+    if (!admits(scope, visit.principal)) throw new NotPermitted(scope)
     const email = await emailOf(visit)
     const moments = tab === 'timeline' || visit.query.has('step')
       ? await momentsOf(context, visit, email.id, email.created_at)
@@ -262,7 +265,7 @@ function tabsOf (visit: Visit, current: EmailTab): Html {
   // The other tabs are the same at any time.
   return tabs(
     'Parts of the email',
-    TABS.map(([name, text]) => ({
+    TABS.filter(([, , scope]) => admits(scope, visit.principal)).map(([name, text]) => ({
       text,
       isCurrent: name === current,
       href: name === current ? visit.url : name === 'timeline' ? base : `${base}?tab=${name}`

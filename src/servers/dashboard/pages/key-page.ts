@@ -1,5 +1,6 @@
 import { DEFAULT_LIMITS, FIXED_KEY, mayDo, OVERLAP_S_DEFAULT } from '#streams/key/decide.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import { isUser } from '#streams/session/decide.ts'
+import type { Principal } from '#streams/directory.ts'
 import { LIMIT_CLASSES, type LimitClass } from '#streams/key/facts.ts'
 import type { CreateKeyAnswer, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
@@ -53,8 +54,8 @@ ${codeBlock(curlFor(publicUrl, '/api/emails', FIRST_EMAIL), 'An email as a comma
 
 /** Where a key comes from, and what comes from it. */
 export interface KeyFamily {
-  /** The key that made it; null = no key did, or it is revoked. */
-  maker: Pick<KeyEntry, 'name'> | null
+  /** The key or the user that made it; null = neither did, or it is no more. */
+  maker: Pick<Principal, 'id' | 'name'> | null
   /** How many working keys come from it. */
   children: number
 }
@@ -93,13 +94,12 @@ ${
 }
 
 function makerOf (id: string, { maker }: KeyFamily): Html {
-  return maker === null
-    ? html`<code>${id}</code>, which was revoked`
-    : html`<a href="/dashboard/keys/${id}">${maker.name}</a>`
+  if (maker === null) return html`<code>${id}</code>, which is no more`
+  return html`<a href="/dashboard/${isUser(maker) ? 'people' : 'keys'}/${id}">${maker.name}</a>`
 }
 
-export const READ_ONLY = html`<p class="box calm">The key you signed in with may see keys, but not change them: that
-needs the scope <code>keys:write</code>.</p>`
+const READ_ONLY = html`<p class="box calm">You may see keys, but not change them: that takes the scope
+<code>keys:write</code>.</p>`
 
 const LIMIT_NAMES: Record<LimitClass, string> = {
   'emails:send': 'Emails sent per minute',

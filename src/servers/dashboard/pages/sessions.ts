@@ -9,14 +9,14 @@ import { PageNotFound, type Pages, type Visit } from '../visit.ts'
 
 /** The sessions of the visitor's key: signing out one by one, and everywhere. */
 export function sessionsPages (pages: Pages, { services }: DashboardContext): void {
-  pages.get('/sessions', async visit => ({ title: 'Sessions', section: null, page: listPage(visit, own(visit)) }))
+  pages.get('/sessions', null, async visit => ({ title: 'Sessions', section: null, page: listPage(visit, own(visit)) }))
 
-  pages.post('/sessions/end', async visit => {
+  pages.post('/sessions/end', null, async visit => {
     await end(visit, own(visit))
     return { to: SIGN_IN }
   })
 
-  pages.post('/sessions/:id/end', async visit => {
+  pages.post('/sessions/:id/end', null, async visit => {
     const session = own(visit).find(({ id }) => id === visit.params.id)
     if (session === undefined) throw new PageNotFound('This session does not exist, or has ended.')
     await end(visit, [session])

@@ -106,7 +106,7 @@ const PAGE = 25
 
 /** `/webhooks/deliveries`: the deliveries of all endpoints. */
 export function deliveriesPages (pages: Pages, context: DashboardContext): void {
-  pages.get('/webhooks/deliveries', async visit => {
+  pages.get('/webhooks/deliveries', 'webhooks:read', async visit => {
     const { form, rows, status } = await deliveryList(visit, context, {})
     const page = html`${heading('Deliveries', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}${form}<div ${
       live(visit, 'deliveries', 'deliveries')
