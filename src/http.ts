@@ -51,6 +51,8 @@ import { lacksHost, pathOf } from '#src/servers/api/target.ts'
 import { catcherPages, type MailboxDoor } from '#src/servers/mailbox/pages.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import { dashboardContext, DASHBOARD_HEADERS } from '#src/servers/dashboard/context.ts'
+import { Oidc, type OidcSettings } from '#src/servers/dashboard/oidc.ts'
+import { hasPasskeys, Passkeys } from '#src/servers/dashboard/passkeys.ts'
 import type { OperationsService } from '#src/operations/operations.ts'
 import type { HealthCheck } from '#src/base/role.ts'
 import { healthRoutes } from '#src/servers/ops/health.ts'
@@ -63,6 +65,8 @@ export interface HttpOptions {
   api: { services: Services, counters: Counters, quotas: Quotas, reads: Reads, streams?: Partial<StreamLimits> } | null
   /** Where clients reach it. */
   publicUrl: string
+  /** Where people sign in; left out = here alone. */
+  oidc?: OidcSettings
   /** What the dashboard needs beside the API; null = there is no dashboard. */
   operations: OperationsService | null
   catcher: Catcher | null
@@ -234,7 +238,7 @@ type DashboardOptions = HttpOptions & { api: ApiModules, operations: OperationsS
 
 function openDashboard (
   app: FastifyInstance,
-  { api, operations, catcher, publicUrl, log }: DashboardOptions,
+  { api, operations, catcher, publicUrl, oidc, log }: DashboardOptions,
   internalKeys: InternalKeys
 ): void {
   void app.register(dashboardContext, {
@@ -244,6 +248,10 @@ function openDashboard (
       reads: api.reads,
       fetchAs: (holder, correlation) => internalFetch(app, internalKeys, holder, correlation),
       operations,
+      ways: {
+        oidc: oidc === undefined ? null : new Oidc(oidc, publicUrl),
+        passkeys: hasPasskeys(publicUrl) ? new Passkeys(api.services, publicUrl) : null
+      },
       mailbox: catcher,
       publicUrl,
       log: log.child({ role: 'dashboard' })

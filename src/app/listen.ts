@@ -1,9 +1,11 @@
+import type { UserRole } from '#streams/user/roles.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'
 import { listenFault } from '#src/embedded/ports.ts'
 import { buildHttp } from '#src/http.ts'
 import { OperationsService } from '#src/operations/operations.ts'
+import type { OidcSettings } from '#src/servers/dashboard/oidc.ts'
 import { watchGauges } from '#src/servers/ops/metrics.ts'
 import type { Projector } from '#src/workers/projector/projector.ts'
 import { createCheckpoints } from '#src/workers/projector/commit.ts'
@@ -23,6 +25,7 @@ export async function listen (context: AppContext): Promise<string> {
       ? { services, counters, quotas, reads: { pool, checkpoints: createCheckpoints(bus, pool) } }
       : null,
     publicUrl: config.publicUrl,
+    oidc: oidcOf(config),
     catcher: context.catcher,
     mailboxDoor: context.mailboxDoor,
     checks: checksOf(context),
@@ -41,6 +44,19 @@ export async function listen (context: AppContext): Promise<string> {
   return await http.listen({ host: config.host, port: config.port }).catch(error => {
     throw listenError(config, error)
   })
+}
+
+/** undefined = people sign in by passkeys and links alone. */
+function oidcOf (
+  { oidcIssuer, oidcClientId, oidcClientSecret, oidcAllowedDomains, oidcDefaultRole }: Config
+): OidcSettings | undefined {
+  return oidcIssuer === null || oidcClientId === null ? undefined : {
+    issuer: oidcIssuer,
+    clientId: oidcClientId,
+    clientSecret: oidcClientSecret,
+    allowedDomains: oidcAllowedDomains,
+    defaultRole: oidcDefaultRole as UserRole
+  }
 }
 
 /** Refuses a port that is taken before anything else is begun: a first start that fails later has shown its key, and a

@@ -15,6 +15,8 @@ import { sessionCookies, csrfOf, formOf, isCsrf, isForeign, isOwnUrl, type Sessi
 import type { DashboardContext } from './dashboard-context.ts'
 import { errorPageOf } from './error-pages.ts'
 import { pageFor, plainPage, reloadFromHere } from './layout.ts'
+import { Signer } from './signer.ts'
+import { userAccessRoutes } from './user-access.ts'
 import { LiveStreams, type SeenSequences } from './live.ts'
 import { framed } from './mail-frame.ts'
 import { admits, Permits } from './permits.ts'
@@ -86,7 +88,9 @@ export async function dashboardContext (
   parseForms(app)
   dashboard.addHooks(app)
   assetRoutes(app)
-  accessRoutes(app, context, cookies)
+  const signer = new Signer(context, cookies)
+  accessRoutes(app, context, cookies, signer)
+  userAccessRoutes(app, context, cookies, signer)
   dashboard.addLiveRoute(app)
   const pages = dashboard.pagesOf(app)
   for (const addPages of ALL_PAGES) addPages(pages, context)

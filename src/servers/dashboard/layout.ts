@@ -1,3 +1,4 @@
+import { isUser } from '#streams/session/decide.ts'
 import { Html, html, type Value } from '#src/base/html.ts'
 import { assetUrl, type AssetName } from './assets.ts'
 import type { SeenSequences } from './live.ts'
@@ -65,7 +66,7 @@ export function pageFor (
 <button type="button" class="quiet menu" data-toggle="menu" aria-expanded="false" aria-controls="menu">Menu</button>
 <div id="menu"><nav aria-label="Main"><ul>${links}</ul></nav>
 <div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.principal.name}</p>
-<p><a href="/dashboard/sessions">Sessions</a></p>${
+<p><a href="/dashboard/sessions">${isUser(visit.principal) ? 'Your sign-in' : 'Sessions'}</a></p>${
       actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
     }</div></div>
 </header>
@@ -79,13 +80,14 @@ ${body}
 }
 
 /** A page for people who are not signed in. */
-export function plainPage (title: string, body: Value): Html {
+export function plainPage (title: string, body: Value, assets: AssetName[] = []): Html {
   return documentOf(
     title,
     null,
     html`<main id="main" class="alone"><p class="brand"><img src="${
       assetUrl('icon.svg')
-    }" alt="" width="28" height="28"> Jetpost</p>${body}</main>`
+    }" alt="" width="28" height="28"> Jetpost</p>${body}</main>`,
+    assets
   )
 }
 
