@@ -523,9 +523,7 @@ t.test('jetpost tail says what it does not know', async t => {
     [['--colour'], /--colour/]
   ]
   await Promise.all(
-    cases.map(async ([args, err]) =>
-      t.match(await here(['tail', ...args]), { code: 2, out: '', err }, args.join(' '))
-    )
+    cases.map(async ([args, err]) => t.match(await here(['tail', ...args]), { code: 2, out: '', err }, args.join(' ')))
   )
   t.match(await here(['tail'], { NATS_URL: 'nats://127.0.0.1:9' }), { code: 1, err: /NATS cannot be reached/ })
 })
