@@ -3,6 +3,7 @@ import { CONFIRMED_MS } from '#streams/session/decide.ts'
 import type { UserRole } from '#streams/user/roles.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
+import { flaws } from '../support/axe.ts'
 import { openPage, type Page } from '../support/browser.ts'
 import { cookieOf, knock, visitorWith, type Visitor } from '../support/dashboard.ts'
 import { signInAtIssuer, startOidcIssuer } from '../support/oidc-issuer.ts'
@@ -54,6 +55,7 @@ t.test('who is invited signs in at the issuer, and is linked to the subject ther
   const id = await add('ada@example.com', 'developer')
   issuer.people.set('ada', { email: 'Ada@Example.com', email_verified: true, name: 'Ada Lovelace' })
   const { page, complaints } = await atDoor(t)
+  t.strictSame(await flaws(page), [], 'axe: sign in')
   await signInElsewhere(page, 'ada')
   await page.waitForURL('**/dashboard')
   t.match(await page.locator('.who').textContent(), /ada/)
@@ -102,6 +104,7 @@ t.test('who is a user of two accounts chooses', async t => {
   issuer.people.set('two', { email: 'two@example.com', email_verified: true })
   const { page } = await atDoor(t)
   await signInElsewhere(page, 'two')
+  t.strictSame(await flaws(page), [], 'axe: choose an account')
   await page.getByRole('button', { name: 'Another (owner)' }).click()
   await page.waitForURL('**/dashboard')
   t.match(await page.locator('.who').textContent(), /Another/)
@@ -152,6 +155,7 @@ t.test('a passkey is added, signs in without a name, and confirms', async t => {
   await page.getByLabel('Name of a new passkey').fill('Laptop')
   await page.getByRole('button', { name: 'Add a passkey' }).click()
   await page.getByText('Passkey Laptop added.').waitFor()
+  t.strictSame(await flaws(page), [], 'axe: your sign-in')
   t.match(await userOf(id), { passkeys: 1 })
 
   await page.getByRole('button', { name: 'Sign out', exact: true }).first().click()
@@ -169,6 +173,7 @@ t.test('a passkey is added, signs in without a name, and confirms', async t => {
   await page.getByLabel('Email address').fill('invited@example.com')
   await page.getByRole('button', { name: 'Invite' }).click()
   await page.getByRole('heading', { name: 'Confirm that it is you' }).waitFor()
+  t.strictSame(await flaws(page), [], 'axe: confirm')
   await page.getByRole('button', { name: 'Use a passkey' }).click()
   await page.getByRole('heading', { name: 'Person invited' }).waitFor()
   t.ok((await actionsOf(id)).includes('session.confirmed'))
@@ -220,10 +225,25 @@ t.test('who has signed in elsewhere confirms there, in a tab of its own', async 
   await page.getByRole('heading', { name: 'Key created' }).waitFor()
   const { body: { data: [key] } } = await app.request('GET', '/api/keys?limit=1')
   t.match(key, { name: 'Of the boss', made_by: /^usr_/ })
+  const { body: { data: [sent] } } = await sendAs(page)
+  await page.goto(`/dashboard/emails/${sent.id}?tab=details`)
+  await page.getByRole('link', { name: key.made_by }).waitFor()
   await page.goto(`/dashboard/keys/${key.id}`)
   await page.getByRole('link', { name: 'boss' }).click()
   await page.getByRole('heading', { name: 'boss you' }).waitFor()
 })
+
+/** Sends an email with the form, and lists what was sent last. */
+async function sendAs (page: Page) {
+  await page.goto('/dashboard/emails/new')
+  await page.getByLabel('From', { exact: true }).fill('hello@sandbox.jetpost.test')
+  await page.getByLabel('To', { exact: true }).fill('delivered@sandbox.jetpost.test')
+  await page.getByLabel('Subject').fill('By a person')
+  await page.getByLabel('HTML').first().fill('<p>Hello</p>')
+  await page.getByRole('button', { name: /^Send/ }).first().click()
+  await page.waitForURL(/\/dashboard\/emails\/em_/)
+  return await app.request('GET', '/api/emails?limit=1')
+}
 
 t.test('People: who invites, changes and removes gives no more than they hold', async t => {
   const owner = await visitorOf(await add('owner@example.com', 'owner'))

@@ -5,6 +5,7 @@ import { html, type Html, type Value } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { Email } from '#src/client/types.ts'
 import type { Scope } from '#streams/key/facts.ts'
+import { isUser } from '#streams/session/decide.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { admits } from '../permits.ts'
 import {
@@ -195,7 +196,7 @@ const STILL: Record<
 > = {
   preview: previewTab,
   source: sourceTab,
-  details: async (_visit, _context, email) => detailsTab(email),
+  details: async (visit, _context, email) => detailsTab(visit, email),
   webhooks: webhooksTab
 }
 
@@ -294,7 +295,7 @@ ${timeline(visit, { email, n: chosen?.n ?? null, momentOf: id => moments.of.get(
 }
 
 /** The request, beside content and recipients. */
-function detailsTab (email: Email): Html {
+function detailsTab (visit: Visit, email: Email): Html {
   const { headers, attachments, metadata, timeline } = email
   const messageIds = [
     ...new Map(
@@ -302,7 +303,7 @@ function detailsTab (email: Email): Html {
     ).entries()
   ]
   return html`<section class="card" aria-labelledby="request-title"><h2 id="request-title">Request</h2>${
-    detailList(requestDetails(email))
+    detailList(requestDetails(visit, email))
   }</section>
 ${
     listed('Metadata', Object.entries(metadata), [
@@ -335,7 +336,7 @@ ${
   }`
 }
 
-function requestDetails (email: Email): Array<[string, Value] | null> {
+function requestDetails (visit: Visit, email: Email): Array<[string, Value] | null> {
   const {
     key_id: key,
     template,
@@ -350,7 +351,7 @@ function requestDetails (email: Email): Array<[string, Value] | null> {
   return [
     ['Accepted', exact(at)],
     scheduledAt === null ? null : ['Scheduled for', exact(scheduledAt)],
-    ['Key', html`<a href="/dashboard/keys/${key}"><code>${key}</code></a>${test && html` ${badge('test')}`}`],
+    ['Sent by', html`${senderOf(visit, key)}${test && html` ${badge('test')}`}`],
     template === null
       ? null
       : [
@@ -362,6 +363,12 @@ function requestDetails (email: Email): Array<[string, Value] | null> {
     ['Tracking', [track.opens && 'opens', track.clicks && 'clicks'].filter(Boolean).join(' and ') || 'off'],
     ['Unsubscribe link', unsubscribe ? 'yes' : 'no']
   ]
+}
+
+/** The key, or the person; a link where the visitor may follow it. */
+function senderOf (visit: Visit, id: string): Html {
+  const href = `/dashboard/${isUser({ id }) ? 'people' : 'keys'}/${id}`
+  return visit.may('GET', href) ? html`<a href="${href}"><code>${id}</code></a>` : html`<code>${id}</code>`
 }
 
 /** A table; null without rows. */
