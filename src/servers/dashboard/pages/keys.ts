@@ -32,7 +32,7 @@ export function keysPages (pages: Pages, context: DashboardContext): void {
   pages.get('/keys/new', async visit => keys.newPage(visit))
   postConfirmed('/keys', async visit => await keys.create(visit))
   pages.get('/keys/:id', async visit => sees(visit) ? await keys.show(visit) : refused(visit))
-  pages.post('/keys/:id', async visit => await keys.update(visit))
+  postConfirmed('/keys/:id', async visit => await keys.update(visit))
   postConfirmed('/keys/:id/rotate', async visit => await keys.rotate(visit))
   postConfirmed('/keys/:id/revoke', async visit => await keys.revoke(visit))
 }
