@@ -209,9 +209,7 @@ async function endKeys ({ factLog }: CommandServices, asker: KeyAsker, keys: rea
   for (const group of groupsOf(keys, GROUP_MAX)) {
     const nowMs = factLog.clock.nowMs()
     // In the audit log of the account that loses the key: an operator's has made keys of others.
-    const facts = group.map(({ id, account }) =>
-      stamp(KeyRevoked, askedBy({ ...asker, account }), { key: id }, nowMs)
-    )
+    const facts = group.map(({ id, account }) => stamp(KeyRevoked, askedBy({ ...asker, account }), { key: id }, nowMs))
     seq = (await factLog.append(facts.map(fact => ({ fact })))).at(-1)!
   }
   return { seq, revoked: keys.length }

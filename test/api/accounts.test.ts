@@ -208,8 +208,12 @@ t.test('the scope operator leads to no more in the account of its key', async t 
   t.equal(await grant(granting.key, ['emails:read']), 403)
   t.equal(await grant(granting.key, ['emails:send']), 201)
   const { id } = await make()
-  const given = await ask('POST', `/api/accounts/${id}/keys`, { name: 'Theirs', scopes: ['full'], domains: ['*'] },
-    onlyOperator.key)
+  const given = await ask(
+    'POST',
+    `/api/accounts/${id}/keys`,
+    { name: 'Theirs', scopes: ['full'], domains: ['*'] },
+    onlyOperator.key
+  )
   t.equal(given.status, 201, "another account's keys are what the scope is for")
 })
 

@@ -138,7 +138,7 @@ export async function findEmail (
   { params: { id }, key }: EmailParams
 ): Promise<{ email: string, found: StoredRequest | null }> {
   if (!isEmailId(id)) throw notFound()
-  const seq = await answerFrom(reads, emails, findRequest({ account: key!.account, id }))
+  const seq = await answerFrom(reads, key!.account, emails, findRequest({ account: key!.account, id }))
   if (seq === null) throw notFound()
   return { email: id, found: await loadRequest(services.factLog.bus, seq, id) }
 }

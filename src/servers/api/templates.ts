@@ -139,7 +139,11 @@ function changeRoutes (app: Api, services: Services, reads: Reads): void {
   }, async request => {
     await refuseFaulty(services, request)
     const { params: { id }, body } = request
-    return answerOf(allGranted(await changeTemplate(services, askerOf(request), id, bodyOf(body), isUsed(reads, id))))
+    return answerOf(
+      allGranted(
+        await changeTemplate(services, askerOf(request), id, bodyOf(body), isUsed(reads, request.key!.account, id))
+      )
+    )
   })
 
   app.delete('/templates/:id', {
@@ -154,7 +158,7 @@ function changeRoutes (app: Api, services: Services, reads: Reads): void {
     }
   }, async (request, reply) => {
     const { id } = request.params
-    granted(await deleteTemplate(services, askerOf(request), id, isUsed(reads, id)))
+    granted(await deleteTemplate(services, askerOf(request), id, isUsed(reads, request.key!.account, id)))
     return reply.code(204).send(null)
   })
 }
@@ -172,7 +176,12 @@ function readRoutes (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     const page = readPage(request, parseTemplateCursor)
-    return await answerFrom(reads, templates, listTemplates({ account: request.key!.account, ...page }))
+    return await answerFrom(
+      reads,
+      request.key!.account,
+      templates,
+      listTemplates({ account: request.key!.account, ...page })
+    )
   })
 
   app.get('/templates/:id', {
@@ -207,7 +216,12 @@ function versionRoutes (app: Api, reads: Reads): void {
     const page = readPage(request, parseVersionCursor)
     const { id } = request.params
     if (!isTemplateId(id)) throw notFound()
-    const versions = await answerFrom(reads, templates, listVersions({ account: request.key!.account, id, ...page }))
+    const versions = await answerFrom(
+      reads,
+      request.key!.account,
+      templates,
+      listVersions({ account: request.key!.account, id, ...page })
+    )
     if (versions === null) throw notFound()
     return versions
   })
@@ -233,14 +247,16 @@ function previewRoute (app: Api, reads: Reads): void {
     const template = await find(reads, account, request.params.id, version)
     const layout = template.layout_id === null
       ? null
-      : await answerFrom(reads, templates, getTemplate({ account, id: template.layout_id, version: null }))
+      : await answerFrom(reads, account, templates, getTemplate({ account, id: template.layout_id, version: null }))
     return preview(template, layout, variables)
   })
 }
 
 /** Throws 404 when the account has no such version of a template. */
 async function find (reads: Reads, account: string, id: string, version: number | null): Promise<TemplateRecord> {
-  const template = isTemplateId(id) ? await answerFrom(reads, templates, getTemplate({ account, id, version })) : null
+  const template = isTemplateId(id)
+    ? await answerFrom(reads, account, templates, getTemplate({ account, id, version }))
+    : null
   if (template === null) throw notFound()
   return template
 }
@@ -264,8 +280,8 @@ async function countOf ({ pool }: Reads, account: string): Promise<number> {
   })
 }
 
-function isUsed (reads: Reads, id: string): () => Promise<boolean> {
-  return () => answerFrom(reads, templates, isLayoutInUse(id))
+function isUsed (reads: Reads, account: string, id: string): () => Promise<boolean> {
+  return () => answerFrom(reads, account, templates, isLayoutInUse(id))
 }
 
 function preview (
