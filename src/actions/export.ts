@@ -17,7 +17,7 @@ interface ExportPage<Item> {
   next_cursor: string | null
 }
 
-/** A whole list of an account as the text of a file, behind `head`, a piece a page. Resolves once the first page is there, with
+/** A whole list of an account as the text of a file, behind `head`. Resolves once the first page is there, with
  *  everything that the log held; the rest is read as it is taken. Throws ProjectionUnavailable, the pieces too. */
 export async function exportPages<Item> (
   reads: Reads,

@@ -53,20 +53,47 @@ t.test('an address has so many connections at once, a proxy of ours any number',
   }
 })
 
+const MB = 1024 * 1024
+
+/** A body of which so many bytes are here; `cuts` counts how often its connection was ended. */
+function arriving (bytesRead = 0, isWhole = false) {
+  const body = { cuts: 0, isWhole: () => isWhole, bytesRead: () => bytesRead, cut: () => void body.cuts++ }
+  return body
+}
+
 t.test('big bodies wait for room, and no account takes all of it', async t => {
-  const MB = 1024 * 1024
-  const hasty = new BodyBudget(1)
-  t.type(await hasty.take('acc_one', 60 * MB), 'function')
-  t.equal(await hasty.take('acc_one', 20 * MB), null, 'it does not wait for ever')
+  const body = arriving()
+  const hasty = new BodyBudget({ waitMs: 1 })
+  t.type(await hasty.take('acc_one', 60 * MB, body), 'function')
+  t.equal(await hasty.take('acc_one', 20 * MB, body), null, 'it does not wait for ever')
   const budget = new BodyBudget()
-  const [first, ...rest] = await Promise.all([20, 20, 20].map(size => budget.take('acc_one', size * MB)))
-  const waiting = budget.take('acc_one', 20 * MB)
-  t.type(await budget.take('acc_two', 20 * MB), 'function', 'another account does not wait')
+  const [first, ...rest] = await Promise.all([20, 20, 20].map(size => budget.take('acc_one', size * MB, body)))
+  const waiting = budget.take('acc_one', 20 * MB, body)
+  t.type(await budget.take('acc_two', 20 * MB, body), 'function', 'another account does not wait')
   first!()
   const fourth = await waiting
   t.type(fourth, 'function', 'it goes on where another one has ended')
   for (const giveBack of [fourth, ...rest]) giveBack!()
-  t.type(await budget.take('acc_one', 60 * MB), 'function', 'all was given back')
+  t.type(await budget.take('acc_one', 60 * MB, body), 'function', 'all was given back')
+})
+
+t.test('who lets big bodies trickle loses the room to those who hold less', async t => {
+  const budget = new BodyBudget({ waitMs: 60_000, patienceMs: 10, graceMs: 0 })
+  const [trickling, quick, whole] = [arriving(1), arriving(10 * MB), arriving(20 * MB, true)]
+  const hold = async (account: string, bodies: Array<ReturnType<typeof arriving>>) =>
+    await Promise.all(bodies.map(async body => await budget.take(account, 20 * MB, body)))
+  const [giveBack] = await hold('acc_one', [trickling, quick, whole])
+  await hold('acc_two', [arriving(2), arriving(2), whole])
+  const more = budget.take('acc_one', 4 * MB, arriving())
+  t.type(await more, 'function', 'what is left goes to who comes first')
+  await budget.take('acc_two', 4 * MB, arriving(9 * MB))
+  const again = budget.take('acc_one', 20 * MB, arriving())
+  const other = budget.take('acc_three', 20 * MB, arriving())
+  await until(() => trickling.cuts > 0)
+  t.equal(quick.cuts + whole.cuts, 0, 'not those that come fast, or are here')
+  giveBack!()
+  t.type(await other, 'function', 'the account that holds nothing is first')
+  t.equal(await Promise.race([again, 'waits']), 'waits')
 })
 
 t.test('a body is read by who may do what it asks, up to 4 MB where it brings no files, of so many values', async t => {

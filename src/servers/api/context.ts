@@ -23,7 +23,7 @@ import type { Counters } from '#src/nats/counters.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 import { type Authenticator, authorizationOf, needsLiveKey } from './auth.ts'
-import { BodyBudget } from './body-budget.ts'
+import { BodyBudget, type ArrivingBody } from './body-budget.ts'
 import {
   answer,
   asProblem,
@@ -292,12 +292,23 @@ function refusalOf (
 }
 
 /** Room for a big body, until its answer has gone. Throws 503. */
-async function takeRoom (budget: BodyBudget, { headers, key, routeOptions }: FastifyRequest, { raw }: FastifyReply) {
+async function takeRoom (budget: BodyBudget, request: FastifyRequest, { raw }: FastifyReply) {
+  const { headers, key, routeOptions } = request
   const announced = Number(headers['content-length'] ?? Infinity)
-  const giveBack = await budget.take(key!.account, Math.min(announced, routeOptions.bodyLimit))
+  const giveBack = await budget.take(key!.account, Math.min(announced, routeOptions.bodyLimit), arriving(request))
   if (giveBack === null) throw unavailable('busy', 'Too many big bodies arrive at once: try again.')
   if (raw.closed) giveBack()
   else raw.once('close', giveBack)
+}
+
+function arriving ({ raw }: FastifyRequest): ArrivingBody {
+  const { socket } = raw
+  const before = socket.bytesRead
+  return {
+    isWhole: () => raw.complete,
+    bytesRead: () => socket.bytesRead - before,
+    cut: () => void socket.destroy()
+  }
 }
 
 function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProblem {

@@ -68,7 +68,7 @@ function changingPages (pages: Pages, context: DashboardContext): void {
     return editPage(visit, webhook, formOf(webhook), NO_FAULTS)
   })
 
-  // Whoever gets the events reads along for as long as the endpoint stands.
+  // Who gets the events reads along for as long as the endpoint stands.
   confirmed(pages, context).post('/webhooks/:id', async visit => {
     const given = formIn(visit)
     try {
