@@ -1,5 +1,5 @@
-import Fastify from 'fastify'
-import { once } from 'node:events'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { EventEmitter, once } from 'node:events'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
 import { addressRanges } from '#src/base/config-values.ts'
@@ -51,6 +51,18 @@ t.test('an address has so many connections at once, a proxy of ours any number',
     for (const socket of opened) socket.destroy()
     await server.close()
   }
+})
+
+t.test('the addresses of an IPv6 network share its bound', t => {
+  const server = new EventEmitter()
+  boundConnections({ server } as unknown as FastifyInstance, addressRanges([]), createLog('silent'))
+  let refused = 0
+  for (let i = 0; i < 1010; i++) {
+    const remoteAddress = `2001:db8:7:${i.toString(16)}::1`
+    server.emit('connection', Object.assign(new EventEmitter(), { remoteAddress, destroy: () => refused++ }))
+  }
+  t.equal(refused, 10)
+  t.end()
 })
 
 const MB = 1024 * 1024

@@ -6,6 +6,7 @@ import { SEEN_MS } from '#src/actions/directory.ts'
 import { endSessions, sessionActor, signIn, signInByLink, type Comer, type OpenSession } from '#src/actions/session.ts'
 import { html, type Value } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
+import { networkOf } from '#src/base/network.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { browserOf } from './browser.ts'
 import { formOf, type SessionCookies } from './csrf.ts'
@@ -102,7 +103,7 @@ class Signer {
     const comer = { correlation: request.id, ip: request.ip, browser: browserOf(request.headers['user-agent']) }
     const opened = await open(this.services, comer, secret)
     if (opened instanceof Refusal) {
-      if (this.failures.add(request.ip) > FAILURES_MAX) return tooMany()
+      if (this.failures.add(networkOf(request.ip)) > FAILURES_MAX) return tooMany()
       return refuse(422, REFUSALS[opened.code] ?? opened.message)
     }
     this.sessions.add(hash)
