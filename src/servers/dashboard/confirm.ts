@@ -44,8 +44,8 @@ function confirmPage (visit: Visit, fault: string | null): Html {
   const sent = [...visit.form].filter(([name]) => name !== 'csrf').map(([name, value]) => hiddenField(name, value))
   return html`<h1>Enter the key again</h1>
 ${fault !== null && html`<p class="box bad" role="alert">${fault}</p>`}
-<p>This cannot be taken back, or shows a secret, and you last showed the key <strong>${visit.key.name}</strong> more
-than an hour ago. Nothing has happened yet.</p>
+<p>This cannot be taken back, or gives lasting access, and you last showed the key
+<strong>${visit.key.name}</strong> more than an hour ago. Nothing has happened yet.</p>
 ${
     form(
       visit,
