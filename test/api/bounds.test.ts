@@ -2,8 +2,10 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { EventEmitter, once } from 'node:events'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
+import type { KeyEntry } from '#streams/directory.ts'
 import { addressRanges } from '#src/base/config-values.ts'
 import { createLog } from '#src/base/log.ts'
+import { turnsOfBigBodies } from '#src/servers/api/big-bodies.ts'
 import { BodyBudget } from '#src/servers/api/body-budget.ts'
 import { boundConnections } from '#src/servers/api/connections.ts'
 import { startTestApp } from '../support/app.ts'
@@ -87,6 +89,42 @@ t.test('big bodies wait for room, and no account takes all of it', async t => {
   t.type(fourth, 'function', 'it goes on where another one has ended')
   for (const giveBack of [fourth, ...rest]) giveBack!()
   t.type(await budget.take('acc_one', 60 * MB, body), 'function', 'all was given back')
+})
+
+t.test('big bodies are read one by one for an account, and small ones pass them', async t => {
+  const server = Fastify({ bodyLimit: 4 * MB })
+  t.teardown(() => server.close())
+  const read: string[] = []
+  const answers = Promise.withResolvers<object>()
+  server.decorateRequest('key', null)
+  server.addHook('onRequest', async request => {
+    request.key = { account: request.headers.account } as unknown as KeyEntry
+  })
+  const inTurn = turnsOfBigBodies(server)
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer' },
+    inTurn((request, body, done) => {
+      read.push(request.key!.account)
+      done(null, body.length)
+    })
+  )
+  server.post('/', async request => Number(request.body) < MB ? {} : await answers.promise)
+  const post = async (account: string, bytes: number) =>
+    await server.inject({
+      method: 'POST',
+      url: '/',
+      headers: { account, 'content-type': 'x/y' },
+      payload: 'x'.repeat(bytes)
+    })
+
+  const big = [post('one', 2 * MB), post('one', 2 * MB), post('two', 2 * MB)]
+  await until(() => read.includes('two'))
+  t.equal((await post('one', 10)).statusCode, 200, 'a small one does not wait')
+  t.strictSame(read, ['one', 'two', 'one'], 'the second big one does')
+  answers.resolve({})
+  t.strictSame((await Promise.all(big)).map(({ statusCode }) => statusCode), [200, 200, 200])
 })
 
 t.test('who lets big bodies trickle loses the room to those who hold less', async t => {
