@@ -27,8 +27,8 @@ export async function exportAudit (
   const pageAfter = (cursor: string | null) =>
     listAudit({ ...wanted, limit: EXPORT_PAGE_MAX, cursor: cursor === null ? null : parseCursor(cursor) })
   return format === 'csv'
-    ? await exportPages(reads, audit, pageAfter, csvLine(COLUMNS), csvOf)
-    : await exportPages(reads, audit, pageAfter, '', record => `${JSON.stringify(record)}\n`)
+    ? await exportPages(reads, wanted.account, audit, pageAfter, csvLine(COLUMNS), csvOf)
+    : await exportPages(reads, wanted.account, audit, pageAfter, '', record => `${JSON.stringify(record)}\n`)
 }
 
 function csvOf ({ id, at, actor, action, subject_id: subject, summary }: AuditRecord): string {

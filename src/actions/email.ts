@@ -293,10 +293,25 @@ async function storeContent (services: Services, email: string, content: Content
   const length = [content.html, content.text, ...others].reduce((sum, text) => sum + (text?.length ?? 0), 0)
   const filesLength = content.files.reduce((sum, file) => sum + file.length, 0)
   if (length * 6 + filesLength <= sizeMax) return content
-  const bytes = Buffer.from(JSON.stringify(content))
+  const bytes = bytesOf(content)
   if (bytes.length <= sizeMax) return content
   await services.blobs.put(email, bytes)
   return null
+}
+
+/** The content's JSON. Files are base64, of which JSON changes nothing: copied once, and not looked through. */
+function bytesOf ({ files, ...rest }: Content): Buffer {
+  const head = Buffer.from(`${JSON.stringify(rest).slice(0, -1)},"files":[`)
+  const marks = files.length === 0 ? 0 : 3 * files.length - 1
+  const bytes = Buffer.allocUnsafe(files.reduce((sum, file) => sum + file.length, head.length + marks + ']}'.length))
+  let at = head.copy(bytes)
+  for (const [i, file] of files.entries()) {
+    at += bytes.write(i === 0 ? '"' : ',"', at, 'latin1')
+    at += bytes.write(file, at, 'latin1')
+    at += bytes.write('"', at, 'latin1')
+  }
+  bytes.write(']}', at, 'latin1')
+  return bytes
 }
 
 /** Bodies and files ride in the request, or lie in the object store; null = they are gone, for certain with `patient`.

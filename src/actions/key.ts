@@ -63,14 +63,16 @@ export async function grantKey (
   return fault ?? await makeKey(services, asker, wanted)
 }
 
-/** Makes a key of another account, for its operator. Refuses `not_found` and what is wrong with the key. Throws
- *  LogUnavailable. */
+/** Makes a key of another account, for its operator. In the operator's own account this gives no more than any key
+ *  gives: the scope operator alone would otherwise lead to `full`. Refuses `not_found` and what is wrong with the key.
+ *  Throws LogUnavailable. */
 export async function createKeyFor (
   services: CommandServices,
-  by: Asker,
+  by: KeyAsker,
   account: string,
   wanted: NewKey
 ): Promise<OpenKey | Refusal> {
+  if (account === by.account) return await grantKey(services, by, wanted)
   const isThere = services.directory.now.accounts.has(account)
   if (!isThere) return new Refusal('not_found', `There is no account ${account}.`)
   return await makeKey(services, { ...by, account }, wanted)
@@ -222,7 +224,8 @@ export async function endKeys (
   let seq = 0
   for (const group of groupsOf(keys, GROUP_MAX)) {
     const nowMs = factLog.clock.nowMs()
-    const facts = group.map(({ id }) => stamp(KeyRevoked, askedBy(asker), { key: id }, nowMs))
+    // In the audit log of the account that loses the key: an operator's has made keys of others.
+    const facts = group.map(({ id, account }) => stamp(KeyRevoked, askedBy({ ...asker, account }), { key: id }, nowMs))
     seq = (await factLog.append(facts.map(fact => ({ fact })))).at(-1)!
   }
   return { seq, revoked: keys.length }

@@ -9,6 +9,7 @@ import type { OidcSettings } from '#src/servers/dashboard/oidc.ts'
 import { watchGauges } from '#src/servers/ops/metrics.ts'
 import type { Projector } from '#src/workers/projector/projector.ts'
 import { createCheckpoints } from '#src/workers/projector/commit.ts'
+import { readTurns } from '#src/postgres/reads.ts'
 import type { AppContext } from './context.ts'
 
 /** As long as accepting waits for the log; together with what the roles take, within docker-compose.yml's
@@ -22,7 +23,7 @@ export async function listen (context: AppContext): Promise<string> {
   watchApp(context)
   const http = buildHttp({
     api: config.roles.has('api')
-      ? { services, counters, quotas, reads: { pool, checkpoints: createCheckpoints(bus, pool) } }
+      ? { services, counters, quotas, reads: { pool, checkpoints: createCheckpoints(bus, pool), turns: readTurns() } }
       : null,
     publicUrl: config.publicUrl,
     oidc: oidcOf(config),

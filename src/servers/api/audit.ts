@@ -65,7 +65,7 @@ export function auditRoutes (app: Api, reads: Reads): void {
     const { faults, ...filters } = readFilters(request.query, schemaFaults(request))
     const { limit, before } = readPage(request, parseCursor, faults)
     const { account } = request.principal!
-    return await answerFrom(reads, audit, listAudit({ account, ...filters, limit, cursor: before }))
+    return await answerFrom(reads, account, audit, listAudit({ account, ...filters, limit, cursor: before }))
   })
 
   app.get('/audit/export', {

@@ -23,7 +23,8 @@ import type { Counters } from '#src/nats/counters.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 import { type Authenticator, authorizationOf, needsLiveKey } from './auth.ts'
-import { BodyBudget } from './body-budget.ts'
+import { turnsOfBigBodies } from './big-bodies.ts'
+import { BodyBudget, type ArrivingBody } from './body-budget.ts'
 import {
   answer,
   asProblem,
@@ -63,23 +64,28 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 function parseJsonStrictly (app: Pick<FastifyInstance, keyof FastifyInstance>): void {
   app.removeAllContentTypeParsers()
   const parse = app.getDefaultJsonParser('error', 'error')
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    const problem = encodingProblem(request)
-    if (problem !== null) return done(problem)
-    if (hasMoreValuesThan(body as Buffer, VALUES_MAX)) return done(tooManyValues())
-    let text: string
-    try {
-      text = utf8.decode(body as Buffer)
-    } catch {
-      return done(malformedJson())
-    }
-    // Some clients name the type on each request, also where there is nothing to send.
-    if (text === '' && !needsBody(request)) return done(null, undefined)
-    void parse(request, text, (error, value) => {
-      if (error !== null) done(malformedJson())
-      else done(isDeeperThan(value, DEPTH_MAX) ? tooDeep() : null, value)
+  const inTurn = turnsOfBigBodies(app)
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    inTurn((request, body, done) => {
+      const problem = encodingProblem(request)
+      if (problem !== null) return done(problem)
+      if (hasMoreValuesThan(body as Buffer, VALUES_MAX)) return done(tooManyValues())
+      let text: string
+      try {
+        text = utf8.decode(body as Buffer)
+      } catch {
+        return done(malformedJson())
+      }
+      // Some clients name the type on each request, also where there is nothing to send.
+      if (text === '' && !needsBody(request)) return done(null, undefined)
+      void parse(request, text, (error, value) => {
+        if (error !== null) done(malformedJson())
+        else done(isDeeperThan(value, DEPTH_MAX) ? tooDeep() : null, value)
+      })
     })
-  })
+  )
 }
 
 /** A body that is compressed or in another charset would be garbage, read as UTF-8. */
@@ -295,16 +301,23 @@ function refusalOf (
 }
 
 /** Room for a big body, until its answer has gone. Throws 503. */
-async function takeRoom (
-  budget: BodyBudget,
-  { headers, principal, routeOptions }: FastifyRequest,
-  { raw }: FastifyReply
-) {
+async function takeRoom (budget: BodyBudget, request: FastifyRequest, { raw }: FastifyReply) {
+  const { headers, principal, routeOptions } = request
   const announced = Number(headers['content-length'] ?? Infinity)
-  const giveBack = await budget.take(principal!.account, Math.min(announced, routeOptions.bodyLimit))
+  const giveBack = await budget.take(principal!.account, Math.min(announced, routeOptions.bodyLimit), arriving(request))
   if (giveBack === null) throw unavailable('busy', 'Too many big bodies arrive at once: try again.')
   if (raw.closed) giveBack()
   else raw.once('close', giveBack)
+}
+
+function arriving ({ raw }: FastifyRequest): ArrivingBody {
+  const { socket } = raw
+  const before = socket.bytesRead
+  return {
+    isWhole: () => raw.complete,
+    bytesRead: () => socket.bytesRead - before,
+    cut: () => void socket.destroy()
+  }
 }
 
 function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProblem {

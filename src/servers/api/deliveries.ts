@@ -137,7 +137,8 @@ export function deliveryRoutes (app: Api, services: Services, reads: Reads): voi
 }
 
 function listRoutes (app: Api, services: Services, reads: Reads): void {
-  const list = async (asked: DeliveryQuestion) => await answerFrom(reads, deliveries, listDeliveries(asked))
+  const list = async (asked: DeliveryQuestion) =>
+    await answerFrom(reads, asked.account, deliveries, listDeliveries(asked))
   const described = ({ data, ...page }: DeliveryPage) => ({
     ...page,
     data: data.map(delivery => describe(delivery, services))
@@ -228,7 +229,7 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
     }
   }, async request => {
     const [{ account }, { id }] = [request.principal!, request.params]
-    const found = isDeliveryId(id) ? await answerFrom(reads, deliveries, getDelivery({ account, id })) : null
+    const found = isDeliveryId(id) ? await answerFrom(reads, account, deliveries, getDelivery({ account, id })) : null
     if (found === null) throw notFound()
     const seq = await findDelivery(reads.pool)(account, id)
     const body = seq === null ? null : await readBody(services.factLog.bus, seq)
@@ -248,7 +249,8 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
   }, async (request, reply) => {
     const [{ account }, { id }] = [request.principal!, request.params]
     // One that was requested a moment ago is there to be found.
-    const isThere = isDeliveryId(id) && await answerFrom(reads, deliveries, getDelivery({ account, id })) !== null
+    const isThere = isDeliveryId(id) &&
+      await answerFrom(reads, account, deliveries, getDelivery({ account, id })) !== null
     if (!isThere) throw notFound()
     await seeAllWrites(services)
     const owed = granted(await replayDelivery(services, askerOf(request), id, findDelivery(reads.pool)))

@@ -138,7 +138,7 @@ export async function findEmail (
   { params: { id }, principal }: EmailParams
 ): Promise<{ email: string, found: StoredRequest | null }> {
   if (!isEmailId(id)) throw notFound()
-  const seq = await answerFrom(reads, emails, findRequest({ account: principal!.account, id }))
+  const seq = await answerFrom(reads, principal!.account, emails, findRequest({ account: principal!.account, id }))
   if (seq === null) throw notFound()
   return { email: id, found: await loadRequest(services.factLog.bus, seq, id) }
 }

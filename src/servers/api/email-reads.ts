@@ -100,6 +100,7 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
     const { limit, before } = readPage(request, parseCursor, meaningFaults(request.query))
     return await answerFrom(
       reads,
+      request.principal!.account,
       emails,
       listEmails({ account: request.principal!.account, filters: filtersOf(request.query), limit, cursor: before })
     )
@@ -124,7 +125,7 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
     if (!isEmailId(id)) throw notFound()
     const { account } = request.principal!
     const email = asOf === undefined
-      ? await answerFrom(reads, emails, getEmail({ account, id }))
+      ? await answerFrom(reads, account, emails, getEmail({ account, id }))
       : await emailAt(account, id, parseTime(asOf)!)
     if (email === null) throw notFound()
     return email
@@ -132,7 +133,7 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
 
   /** The request is in the projection, what was known then in the log. */
   async function emailAt (account: string, id: string, atMs: number): Promise<EmailRecord | null> {
-    const asked = await answerFrom(reads, emails, findAsked({ account, id }))
+    const asked = await answerFrom(reads, account, emails, findAsked({ account, id }))
     return asked === null ? null : await emailAsOf(bus, asked, atMs)
   }
 }

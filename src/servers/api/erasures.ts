@@ -54,7 +54,7 @@ function createRoute (app: Api, services: Services, reads: Reads, kept: Retentio
     const { account } = request.principal!
     const { address } = request.body
     const hashes = erasureHashes(services.vault, account, parseAddress(address)!)
-    const pending = await answerFrom(reads, erasures, pendingErasure({ account, hashes, kept }))
+    const pending = await answerFrom(reads, account, erasures, pendingErasure({ account, hashes, kept }))
     const receipt = pending ?? receiptOf(granted(await requestErasure(services, askerOf(request), address)), kept)
     void reply.code(202).header('location', `/api/erasures/${receipt.id}`)
     return receipt
@@ -76,7 +76,7 @@ function readRoutes (app: Api, reads: Reads, kept: RetentionPeriods): void {
   }, async request => {
     const { limit, before } = readPage(request, parseCursor)
     const { account } = request.principal!
-    return await answerFrom(reads, erasures, listErasures({ account, limit, cursor: before, kept }))
+    return await answerFrom(reads, account, erasures, listErasures({ account, limit, cursor: before, kept }))
   })
 
   app.get('/erasures/:id', {
@@ -90,7 +90,12 @@ function readRoutes (app: Api, reads: Reads, kept: RetentionPeriods): void {
     }
   }, async request => {
     const { principal, params: { id } } = request
-    const receipt = await answerFrom(reads, erasures, getErasure({ account: principal!.account, id, kept }))
+    const receipt = await answerFrom(
+      reads,
+      principal!.account,
+      erasures,
+      getErasure({ account: principal!.account, id, kept })
+    )
     if (receipt === null) throw notFound()
     return receipt
   })

@@ -233,7 +233,7 @@ export function keyRoutes (app: Api, services: Services): void {
 }
 
 /** A key that asks changes keys within its own powers. */
-function keyAskerOf (request: FastifyRequest): KeyAsker {
+export function keyAskerOf (request: FastifyRequest): KeyAsker {
   return { ...askerOf(request), by: request.principal!.id }
 }
 

@@ -100,6 +100,7 @@ function listRoute (app: Api, reads: Reads): void {
     const { limit, before } = readPage(request, parseCursor, faults)
     return await answerFrom(
       reads,
+      request.principal!.account,
       suppressions,
       listSuppressions({ account: request.principal!.account, ...filters, limit, cursor: before })
     )

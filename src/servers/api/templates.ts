@@ -139,7 +139,17 @@ function changeRoutes (app: Api, services: Services, reads: Reads): void {
   }, async request => {
     await refuseFaulty(services, request)
     const { params: { id }, body } = request
-    return answerOf(allGranted(await changeTemplate(services, askerOf(request), id, bodyOf(body), isUsed(reads, id))))
+    return answerOf(
+      allGranted(
+        await changeTemplate(
+          services,
+          askerOf(request),
+          id,
+          bodyOf(body),
+          isUsed(reads, request.principal!.account, id)
+        )
+      )
+    )
   })
 
   app.delete('/templates/:id', {
@@ -154,7 +164,7 @@ function changeRoutes (app: Api, services: Services, reads: Reads): void {
     }
   }, async (request, reply) => {
     const { id } = request.params
-    granted(await deleteTemplate(services, askerOf(request), id, isUsed(reads, id)))
+    granted(await deleteTemplate(services, askerOf(request), id, isUsed(reads, request.principal!.account, id)))
     return reply.code(204).send(null)
   })
 }
@@ -172,7 +182,12 @@ function readRoutes (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     const page = readPage(request, parseTemplateCursor)
-    return await answerFrom(reads, templates, listTemplates({ account: request.principal!.account, ...page }))
+    return await answerFrom(
+      reads,
+      request.principal!.account,
+      templates,
+      listTemplates({ account: request.principal!.account, ...page })
+    )
   })
 
   app.get('/templates/:id', {
@@ -209,6 +224,7 @@ function versionRoutes (app: Api, reads: Reads): void {
     if (!isTemplateId(id)) throw notFound()
     const versions = await answerFrom(
       reads,
+      request.principal!.account,
       templates,
       listVersions({ account: request.principal!.account, id, ...page })
     )
@@ -237,14 +253,16 @@ function previewRoute (app: Api, reads: Reads): void {
     const template = await find(reads, account, request.params.id, version)
     const layout = template.layout_id === null
       ? null
-      : await answerFrom(reads, templates, getTemplate({ account, id: template.layout_id, version: null }))
+      : await answerFrom(reads, account, templates, getTemplate({ account, id: template.layout_id, version: null }))
     return preview(template, layout, variables)
   })
 }
 
 /** Throws 404 when the account has no such version of a template. */
 async function find (reads: Reads, account: string, id: string, version: number | null): Promise<TemplateRecord> {
-  const template = isTemplateId(id) ? await answerFrom(reads, templates, getTemplate({ account, id, version })) : null
+  const template = isTemplateId(id)
+    ? await answerFrom(reads, account, templates, getTemplate({ account, id, version }))
+    : null
   if (template === null) throw notFound()
   return template
 }
@@ -268,8 +286,8 @@ async function countOf ({ pool }: Reads, account: string): Promise<number> {
   })
 }
 
-function isUsed (reads: Reads, id: string): () => Promise<boolean> {
-  return () => answerFrom(reads, templates, isLayoutInUse(id))
+function isUsed (reads: Reads, account: string, id: string): () => Promise<boolean> {
+  return () => answerFrom(reads, account, templates, isLayoutInUse(id))
 }
 
 function preview (

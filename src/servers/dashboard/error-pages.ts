@@ -36,7 +36,8 @@ const STILL_SENDING = 'Mail is still sent. This page works again once it is back
 const NATS_AWAY = 'NATS does not answer. Nothing accepted is lost.'
 const UNAVAILABLE: Record<ProjectionUnavailable['code'], string> = {
   projection_behind: `This page is behind the log. ${STILL_SENDING}`,
-  projection_unavailable: `PostgreSQL does not answer. ${STILL_SENDING}`
+  projection_unavailable: `PostgreSQL does not answer. ${STILL_SENDING}`,
+  busy: 'Your account reads too much at once.'
 }
 const RETRY = 'Try again in a moment.'
 const MAY_BE_DONE = 'The change may have been made. Check before you try again.'

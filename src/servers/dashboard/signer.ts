@@ -5,6 +5,7 @@ import { SEEN_MS } from '#src/actions/directory.ts'
 import type { Comer, OpenSession } from '#src/actions/session.ts'
 import { html, type Value } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
+import { networkOf } from '#src/base/network.ts'
 import { browserOf } from './browser.ts'
 import type { SessionCookies } from './csrf.ts'
 import type { DashboardContext } from './dashboard-context.ts'
@@ -62,13 +63,13 @@ export class Signer {
     { to, name, open, several, isCostly = false }: SignInAttempt
   ): Promise<FastifyReply> {
     if (!this.cookies.areKept(request)) return this.refuse(reply, 422, to, this.otherUrlText())
-    const isOver = isCostly && this.failures.of(request.ip) > FAILURES_MAX
+    const isOver = isCostly && this.failures.of(networkOf(request.ip)) > FAILURES_MAX
     if (isOver || this.sessions.of(name) >= SESSIONS_A_MINUTE_MAX) return this.refuseTooMany(reply, to)
     const comer = { correlation: request.id, ip: request.ip, browser: browserOf(request.headers['user-agent']) }
     const opened = await open(comer)
     if (opened instanceof Refusal && opened.code === 'several_accounts' && several !== undefined) return several()
     if (opened instanceof Refusal) {
-      if (this.failures.add(request.ip) > FAILURES_MAX) return this.refuseTooMany(reply, to)
+      if (this.failures.add(networkOf(request.ip)) > FAILURES_MAX) return this.refuseTooMany(reply, to)
       return this.refuse(reply, 422, to, REFUSALS[opened.code] ?? opened.message)
     }
     this.sessions.add(name)

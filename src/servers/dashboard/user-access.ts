@@ -12,6 +12,7 @@ import { confirmUser, signInUser, usersWith, type OidcIdentity } from '#src/acti
 import { asError, errorCode } from '#src/base/errors.ts'
 import { html } from '#src/base/html.ts'
 import { newId } from '#src/base/id.ts'
+import { networkOf } from '#src/base/network.ts'
 import { CannotOpen } from '#src/base/secret.ts'
 import { formOf, OIDC_S, type SessionCookies } from './csrf.ts'
 import type { DashboardContext } from './dashboard-context.ts'
@@ -86,7 +87,7 @@ function passkeyRoutes (
     const text = (name: string) => form.get(name) ?? ''
     return await signer.enter(request, reply, {
       to: targetOf(form),
-      name: request.ip,
+      name: networkOf(request.ip),
       async open (comer) {
         const signed = await passkeys.finishSignIn(text('ceremony'), text('credential'))
         if (signed instanceof Refusal) return signed
@@ -168,7 +169,7 @@ class OidcAccess {
     }
     const attempt = {
       to,
-      name: request.ip,
+      name: networkOf(request.ip),
       open,
       isCostly: true,
       several: () => this.choiceOf(reply, choices, found!, session)
@@ -241,7 +242,7 @@ class OidcAccess {
       user === undefined
         ? new Refusal('unknown_user', 'This user is no more.')
         : await this.enterAs(comer, user, choice.identity, choice.session)
-    return await this.signer.enter(request, reply, { to: '/dashboard', name: request.ip, open })
+    return await this.signer.enter(request, reply, { to: '/dashboard', name: networkOf(request.ip), open })
   }
 
   /** The session's cookie does not come with a redirect from another site: the sealed state tells which one it is. */

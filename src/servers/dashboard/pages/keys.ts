@@ -32,7 +32,7 @@ export function keysPages (pages: Pages, context: DashboardContext): void {
   pages.get('/keys/new', 'keys:write', async visit => keys.newPage(visit))
   postConfirmed('/keys', 'keys:write', async visit => await keys.create(visit))
   pages.get('/keys/:id', 'keys:read', async visit => await keys.show(visit))
-  pages.post('/keys/:id', 'keys:write', async visit => await keys.update(visit))
+  postConfirmed('/keys/:id', 'keys:write', async visit => await keys.update(visit))
   postConfirmed('/keys/:id/rotate', 'keys:write', async visit => await keys.rotate(visit))
   postConfirmed('/keys/:id/revoke', 'keys:write', async visit => await keys.revoke(visit))
 }

@@ -262,7 +262,7 @@ async function layoutById ({ api }: Visit, id: string): Promise<Template | null>
 async function listPage (visit: Visit, { reads, publicUrl }: DashboardContext): Promise<PageResult> {
   const { data, next_cursor: next } = await visit.api.templates.page({ limit: 25, ...cursorOf(visit) })
   const ids = data.map(({ id }) => id)
-  const names = await answerFrom(reads, templates, declaredNames({ account: visit.account.id, ids }))
+  const names = await answerFrom(reads, visit.account.id, templates, declaredNames({ account: visit.account.id, ids }))
   const list = data.length === 0 ? emptyList(publicUrl) : table('Templates, newest first', [
     { name: 'Name', cell: ({ id, name }) => html`<a href="/dashboard/templates/${id}">${name}</a>` },
     { name: 'Subject', cell: ({ subject }) => subject ?? NO_SUBJECT },

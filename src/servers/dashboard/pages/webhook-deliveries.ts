@@ -134,6 +134,7 @@ export async function deliveryList (
   if (faults.summary !== null) return { form, rows: html`${faultBox(faults)}${pager(visit, null)}`, status: 422 }
   const found = await readDeliveries(
     context,
+    visit.account.id,
     listDeliveries({ account: visit.account.id, filters: { ...filters, ...of }, limit: PAGE, cursor })
   )
   const list = found === null

@@ -75,7 +75,12 @@ export function deliveryPages (pages: Pages, context: DashboardContext): void {
 }
 
 async function recordOf (visit: Visit, { reads }: DashboardContext): Promise<DeliveryRecord> {
-  const found = await answerFrom(reads, deliveries, getDelivery({ account: visit.account.id, id: idOf(visit) }))
+  const found = await answerFrom(
+    reads,
+    visit.account.id,
+    deliveries,
+    getDelivery({ account: visit.account.id, id: idOf(visit) })
+  )
   if (found === null) throw new PageNotFound(NONE)
   return found
 }

@@ -52,7 +52,7 @@ ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${
     }`
     return { title: webhook.url, section: 'webhooks', page, status }
   })
-  changingPages(pages)
+  changingPages(pages, context)
   secretPages(pages, context)
 
   pages.post('/webhooks/:id/test', 'webhooks:write', async visit => {
@@ -63,13 +63,14 @@ ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${
   })
 }
 
-function changingPages (pages: Pages): void {
+function changingPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/:id/edit', 'webhooks:write', async visit => {
     const webhook = await endpointOf(visit)
     return editPage(visit, webhook, formOf(webhook), NO_FAULTS)
   })
 
-  pages.post('/webhooks/:id', 'webhooks:write', async visit => {
+  // Who gets the events reads along for as long as the endpoint stands.
+  confirmed(pages, context).post('/webhooks/:id', 'webhooks:write', async visit => {
     const given = formIn(visit)
     try {
       await visit.api.webhooks.update(visit.params.id!, settingsIn(given))

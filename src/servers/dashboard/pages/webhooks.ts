@@ -2,6 +2,7 @@ import type { Webhook } from '#src/client/client.ts'
 import type { DeliveryCounts } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor } from '../curl.ts'
+import { confirmed } from '../confirm.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import {
   buttonTo,
@@ -46,7 +47,7 @@ export function webhooksPages (pages: Pages, context: DashboardContext): void {
 
   pages.get('/webhooks/new', 'webhooks:write', async visit => newPage(visit, once, NEW_FORM, NO_FAULTS))
 
-  pages.post('/webhooks', 'webhooks:write', async visit => {
+  confirmed(pages, context).post('/webhooks', 'webhooks:write', async visit => {
     const given = formIn(visit)
     const wanted = { ...settingsIn(given), ...startIn(given) }
     try {

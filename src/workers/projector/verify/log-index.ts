@@ -1,7 +1,7 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import { isErased } from '#streams/email/erase.ts'
 import { FACT_STREAMS } from '#streams/place.ts'
-import { CONTENT_STREAM } from '#src/nats/blobs.ts'
+import { CONTENT_STREAM } from '#src/nats/blob-transfer.ts'
 import { historyStepOf, isStepFact } from './history.ts'
 import type { VerifySession } from './session.ts'
 
