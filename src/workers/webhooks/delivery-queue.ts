@@ -6,7 +6,8 @@ import type { InTurn } from './direct.ts'
 
 /** A delivery that has not ended. */
 export interface Entry {
-  /** Of its last fact, which holds all that it needs; Infinity = no fact speaks of it yet. */
+  /** Of its last fact, which holds all that it needs; as long as no fact speaks of it, the first place where one may
+   *  come to lie. */
   seq: number
   /** How its outcome is written as long as no fact speaks of it. */
   direct: InTurn | null
@@ -142,10 +143,10 @@ export class DeliveryQueue {
     this.apply(recorded)
   }
 
-  /** A new delivery that no fact speaks of yet; known from before, only `direct` is new. */
-  offerDirect (pending: Pending, direct: InTurn): void {
+  /** A new delivery that no fact before `seq` speaks of; known from before, only `direct` is new. */
+  offerDirect (pending: Pending, seq: number, direct: InTurn): void {
     const before = this.entries.get(pending.owed.delivery)
-    if (before === undefined) this.insert({ ...entryOf(pending, Infinity, this.count), direct }, pending)
+    if (before === undefined) this.insert({ ...entryOf(pending, seq, this.count), direct }, pending)
     else if (before.direct !== null) before.direct = direct
   }
 

@@ -142,6 +142,7 @@ export class Partition {
         const dueAt = timestamp(this.options.factLog.clock.nowMs())
         endpoint.queues.delivery.offerDirect(
           { owed, ...causedBy(fact), attempts: 0, firstAttemptAt: null, dueAt },
+          this.position.delivery + 1,
           inTurn
         )
         endpoint.pump()
