@@ -6,7 +6,7 @@ readonly EXIM_LIBRARIES=(libidn12 libgnutls-dane0 libnsl2)
 
 install_peers() {
   export DEBIAN_FRONTEND=noninteractive
-  timeout 600 apt-get install -y -qq --no-install-recommends "${PEER_PACKAGES[@]}" "${EXIM_LIBRARIES[@]}" > "$work/peers.log" 2>&1 ||
+  timeout 600 apt-get install -y -qq "${APT_FAST[@]}" --no-install-recommends "${PEER_PACKAGES[@]}" "${EXIM_LIBRARIES[@]}" > "$work/peers.log" 2>&1 ||
     { tail -n 40 "$work/peers.log"; return 1; }
   mkdir "$work/exim"
   (cd "$work/exim" && timeout 120 apt-get download -qq exim4-daemon-light && dpkg -x exim4-daemon-light_*.deb .) >> "$work/peers.log" 2>&1 ||

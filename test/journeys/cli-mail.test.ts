@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { atExit } from '../support/at-exit.ts'
+import { jetpostHere } from '../support/command.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { deferred, unsubscribed } from '../support/facts.ts'
 import { startHookSink } from '../support/hook-sink.ts'
@@ -27,7 +28,7 @@ const app = await startTestApp(t, {
 })
 t.teardown(() => mail.stop())
 const env = {
-  PATH: process.env.PATH,
+  PATH: process.env.PATH!,
   ...COMPILED,
   NATS_URL: natsUrl,
   DATABASE_URL: databaseUrl,
@@ -64,11 +65,12 @@ function jetpost (args: string[], extra: Record<string, string> = {}): Shell {
   return { child, out: () => out, end: once(child, 'close').then(([code]) => ({ code, out, err })) }
 }
 
+/** A command that neither reads standard input nor goes on until it is stopped. */
+const here = async (args: string[], extra: Record<string, string> = {}) => await jetpostHere(args, { ...env, ...extra })
+
 /** What a command printed with --json; it must have ended with `code`. */
 async function json (t: Test, args: string[], code = 0): Promise<any> {
-  const shell = jetpost([...args, '--json'])
-  shell.child.stdin.end()
-  const ended = await shell.end
+  const ended = await here([...args, '--json'])
   t.equal(ended.code, code, ended.err)
   return JSON.parse(ended.out)[0]
 }
@@ -157,16 +159,16 @@ t.test('jetpost send fills a template, and what it needs that is no text', async
   ]
   const { id } = await json(t, [...send, '--var', 'items:=[{"title":"Ink"}]'])
   t.match((await app.request('GET', `/api/emails/${id}/content`)).body, { subject: 'Order 1042', text: 'Ink Ada' })
-  t.match(await jetpost(send).end, { code: 1, err: /^jetpost: Validation failed: .*items.*\n$/ })
+  t.match(await here(send), { code: 1, err: /^jetpost: Validation failed: .*items.*\n$/ })
 })
 
 t.test('jetpost suppressions imports a file with a report, and exports all of them', async t => {
   const file = join(folder, 'gone.csv')
   writeFileSync(file, 'email,reason\nfirst@gone.example,bounce\nnobody,bounce\nsecond@gone.example,\n')
-  const report = await jetpost(['suppressions', 'import', file, '--json']).end
+  const report = await here(['suppressions', 'import', file, '--json'])
   t.equal(report.code, 1, report.err)
   t.match(JSON.parse(report.out), [{ lines: 3, added: 2, unchanged: 0, refused: [{ line: 3 }] }])
-  const again = await jetpost(['suppressions', 'import', file]).end
+  const again = await here(['suppressions', 'import', file])
   t.match(again.out, /lines +added +unchanged +refused\n3 +0 +2 +1\n/)
   t.match(again.out, /3 +invalid_address +address must be an email address\./)
   const all = await jetpost(['suppressions', 'export', '--format', 'ndjson', '--reason', 'bounce']).end
@@ -185,7 +187,7 @@ t.test('jetpost suppressions imports a file with a report, and exports all of th
     'x'
   ]]
   for (const args of wrong) {
-    t.equal((await jetpost(['suppressions', ...args]).end).code, 2, args.join(' '))
+    t.equal((await here(['suppressions', ...args])).code, 2, args.join(' '))
   }
 })
 
@@ -194,12 +196,12 @@ t.test('jetpost send schedules, and sends once under one key', async t => {
   const first = await json(t, [...plain, '--at', at, '--idempotency-key', 'shell-1'])
   t.match(first, { status: 'scheduled' })
   t.equal((await json(t, [...plain, '--at', at, '--idempotency-key', 'shell-1'])).id, first.id)
-  t.match(await jetpost([...plain, '--idempotency-key', 'shell-1']).end, { code: 1, out: '' })
+  t.match(await here([...plain, '--idempotency-key', 'shell-1']), { code: 1, out: '' })
 })
 
 t.test('jetpost send --wait ends with 1 when somebody did not get it, and says why', async t => {
   mail.replies('gone@example.net', { rcpt: '550 5.1.1 no such user' })
-  const { code, out } = await jetpost([
+  const { code, out } = await here([
     'send',
     '--from',
     FROM,
@@ -212,7 +214,7 @@ t.test('jetpost send --wait ends with 1 when somebody did not get it, and says w
     '--text',
     'x',
     '--wait'
-  ]).end
+  ])
   t.equal(code, 1)
   t.match(out, /^id +recipient +status +response\n/)
   t.match(out, /ada@example\.com +delivered +250 /)
@@ -250,9 +252,7 @@ t.test('what jetpost send cannot do it says in a sentence, without the key', asy
     [['send', '--from', FROM, '--to', 'a@b.c', '--html-file', '-', '--text-file', '-'], {}, 2, /can be standard input/]
   ]
   await Promise.all(cases.map(async ([args, extra, code, err]) => {
-    const shell = jetpost(args, extra)
-    shell.child.stdin.end()
-    const ended = await shell.end
+    const ended = await here(args, extra)
     t.match(ended, { code, out: '', err }, args.slice(-2).join(' '))
     t.notMatch(ended.err, extra.JETPOST_API_KEY || API_KEY)
   }))
@@ -272,7 +272,7 @@ t.test('jetpost trace shows an email as a tree, in one line for whatever strange
     const { body } = await app.request('GET', `/api/emails/${id}`)
     return body.recipients.every(({ status }: { status: string }) => ['delivered', 'deferred'].includes(status))
   })
-  const { code, out, err } = await jetpost(['trace', id]).end
+  const { code, out, err } = await here(['trace', id])
   t.equal(code, 0, err)
   const lines = out.trimEnd().split('\n')
   const said = '451 4\\.7\\.1 come.?\\[31m back later'
@@ -311,19 +311,19 @@ t.test('jetpost trace shows an email as a tree, in one line for whatever strange
     status: 'queued',
     recipients: [{ status: 'queued', facts: [] }, { status: 'queued', facts: [] }]
   })
-  t.match(await jetpost(['trace', id, '--as-of', '1h']).end, {
+  t.match(await here(['trace', id, '--as-of', '1h']), {
     code: 1,
     err: /^jetpost: There was no email em_\w+ yet at 2.*Z: it was requested at 2.*Z\.\n$/
   })
-  t.match(await jetpost(['trace', id, '--as-of', 'then']).end, { code: 2, err: /--as-of takes a duration/ })
-  t.match(await jetpost(['trace', id, '--as-of', '2999-01-01T00:00:00Z']).end, {
+  t.match(await here(['trace', id, '--as-of', 'then']), { code: 2, err: /--as-of takes a duration/ })
+  t.match(await here(['trace', id, '--as-of', '2999-01-01T00:00:00Z']), {
     code: 2,
     err: /--as-of must be in the past/
   })
   for (const none of ['em_none', 'em_*', '>']) {
-    t.match(await jetpost(['trace', none]).end, { code: 1, err: `jetpost: There is no email ${none}.\n` })
+    t.match(await here(['trace', none]), { code: 1, err: `jetpost: There is no email ${none}.\n` })
   }
-  t.match(await jetpost(['trace']).end, { code: 2, err: /usage: jetpost trace/ })
+  t.match(await here(['trace']), { code: 2, err: /usage: jetpost trace/ })
 })
 
 t.test('jetpost trace shows under each event what endpoints were told of it, also of another account', async t => {
@@ -350,7 +350,7 @@ t.test('jetpost trace shows under each event what endpoints were told of it, als
       attempts: [{ attempt: 1, status: 500, error: null }, { attempt: 2, status: 200 }]
     }]
   })
-  const { out } = await jetpost(['trace', id]).end
+  const { out } = await here(['trace', id])
   const tail = out.trimEnd().split('\n').slice(-3)
   t.match(tail[0], new RegExp(`^ {9}└─ → ${sink.url}  delivered  whd_`))
   t.match(tail[1], /^ {12}├─ 2.*Z {2}attempt 1 {2}500 {2}[\d.]+ m?s$/)
@@ -365,16 +365,16 @@ t.test('without PostgreSQL jetpost trace shows what the log has, and says what i
   const { body: { id } } = await app.send({ to: 'ada@example.com', subject: 'From the log' })
   await app.settled(id, 'delivered')
   const away = { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }
-  const { code, out } = await jetpost(['trace', id], away).end
+  const { code, out } = await here(['trace', id], away)
   t.equal(code, 0)
   t.match(out, new RegExp(`^${id}  delivered  "From the log"\n`))
   t.match(out, /email\.delivered {2}attempt 1 {2}250 /)
   t.match(out, /^└─ webhook deliveries are unknown: PostgreSQL cannot be reached: .*ECONNREFUSED/m)
-  t.match(await jetpost(['trace', 'em_none'], away).end, {
+  t.match(await here(['trace', 'em_none'], away), {
     code: 1,
     err: /^jetpost: The log alone does not show an email em_none\. PostgreSQL cannot be reached: /
   })
-  t.match(await jetpost(['trace', id], { NATS_URL: 'nats://127.0.0.1:9' }).end, {
+  t.match(await here(['trace', id], { NATS_URL: 'nats://127.0.0.1:9' }), {
     code: 1,
     err: /^jetpost: NATS cannot be reached/
   })
@@ -411,7 +411,7 @@ t.test('jetpost trace tells who clicked what, and how what came back came', asyn
   await heard('email.complained')
   t.match(await handIn(app.inboundPort!, { to: from, raw: dsn({ to: 'reader@example.com' }) }), /^250/)
   await heard('email.bounced')
-  const { out } = await jetpost(['trace', id]).end
+  const { out } = await here(['trace', id])
   const lineWith = (type: string) => out.split('\n').find(line => line.includes(` ${type} `))!
   t.match(lineWith('email.clicked'), / {2}https:\/\/shop\.example\/\?a=1 {2}by a machine$/)
   t.match(
@@ -450,7 +450,7 @@ t.test('jetpost trace tells of a transaction only where there was one', async t 
     unsubscribed({ email: id, to: 'lost@example.com' })
   ]
   for (const fact of facts) await factLog.append([{ fact: { ...fact, account: FIRST_ACCOUNT } }])
-  const { out } = await jetpost(['trace', id]).end
+  const { out } = await here(['trace', id])
   t.same(
     out.trimEnd().split('\n').slice(-facts.length).map(line =>
       line.split(/ {2,}/).slice(5).join(' | ').replace(/ \| next attempt .*/, '')
@@ -523,9 +523,7 @@ t.test('jetpost tail says what it does not know', async t => {
     [['--colour'], /--colour/]
   ]
   await Promise.all(
-    cases.map(async ([args, err]) =>
-      t.match(await jetpost(['tail', ...args]).end, { code: 2, out: '', err }, args.join(' '))
-    )
+    cases.map(async ([args, err]) => t.match(await here(['tail', ...args]), { code: 2, out: '', err }, args.join(' ')))
   )
-  t.match(await jetpost(['tail'], { NATS_URL: 'nats://127.0.0.1:9' }).end, { code: 1, err: /NATS cannot be reached/ })
+  t.match(await here(['tail'], { NATS_URL: 'nats://127.0.0.1:9' }), { code: 1, err: /NATS cannot be reached/ })
 })

@@ -269,13 +269,15 @@ t.test('a process that takes over finds what an endpoint is owed far behind the 
   // A stop cuts requests after a while, and they are made again.
   await rig.facts(facts => attemptsIn(facts).filter(({ data }) => data.result === 'delivered').length === 2500, 60_000)
   await role.stop()
+  // A request that got no answer in time was made again: so it may be more than 2,500.
+  const made = busy.requests.length
   const { behind } = await readDispatchCursor(rig.factLog, webhookPartitionOf(first.id))
   t.match(behind, [{ webhook: first.id, kind: 'delivery' }])
   dead.answers(() => ({ status: 200 }))
   rig.start({ factLog: { ...rig.factLog, clock: { nowMs: () => Date.now() + 600_000 } } })
   await dead.waitFor(requests => requests.length === 3)
   t.equal(dead.requests[2]!.headers['webhook-id'], owed.id)
-  t.equal(busy.requests.length, 2500, 'and nothing twice')
+  t.equal(busy.requests.length, made, 'and what is delivered stays so')
 })
 
 t.test('an endpoint that comes back gets all it missed', async t => {
