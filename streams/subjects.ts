@@ -73,6 +73,7 @@ export const subjects = {
   /** What is owed to all endpoints of a partition, and what came of it as well. */
   deliveries: (kind: DeliveryKind, partition: number) => `webhook.${partition}.${kind}.*`,
   deliveryFacts: (kind: DeliveryKind, partition: number) => `webhook.${partition}.${kind}.>`,
+  deliveryOutcomes: (kind: DeliveryKind, partition: number) => `webhook.${partition}.${kind}.*.outcome`,
   dispatchCursor: (partition: number) => `webhook.${partition}.dispatch`,
   fanoutCursor: (partition: number) => `webhook.${partition}.cursor`,
   /** Events of one endpoint that wait for their batch, and how far they have been put into batches. */

@@ -193,7 +193,7 @@ function requestOf ({ data }: AnyFact): number | null {
 
 /** Test events are no facts of EMAILS. */
 function eventsOf (fact: AnyFact): ReadonlyArray<{ id: string, seq: number }> {
-  const events = fact.type === 'delivery.requested'
+  const events = fact.type === 'delivery.requested' || fact.type === 'delivery.attempted'
     ? fact.data.events
     : fact.type === 'batch.joined'
     ? [fact.data.event]
