@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
@@ -13,6 +14,7 @@ interface Service {
   image: string
   user?: string
   environment?: Record<string, string>
+  entrypoint?: string[]
   ports?: string[]
   volumes?: string[]
   tmpfs?: string[]
@@ -27,22 +29,28 @@ function readCompose (path: string): Record<string, Service> {
   const text = readText(path).replaceAll(
     /\$\{(\w+)(?::([-?])([^}]*))?\}/g,
     (_all, name: string, how: string, rest: string) =>
-      how === '-' ? rest : name === 'JETPOST_SECRET' ? SECRET : 'password'
+      how === '-' ? rest : name === 'SERVICE_URL_JETPOST' ? 'https://mail.example.com' : SECRET
   )
   const { services } = parse(text, { merge: true }) as { services: Record<string, Service> }
-  for (const { environment = {} } of Object.values(services)) {
-    for (const [name, value] of Object.entries(environment)) environment[name] = value ?? ''
+  for (const service of Object.values(services)) {
+    const given = service.environment ?? {}
+    // A list of `NAME=value`, or a map.
+    const pairs = Array.isArray(given)
+      ? (given as string[]).map(line => [line.split('=')[0]!, line.slice(line.indexOf('=') + 1)])
+      : Object.entries(given).map(([name, value]) => [name, value ?? ''])
+    service.environment = Object.fromEntries(pairs)
   }
   return services
 }
 
 const single = readCompose('docker-compose.yml')
 const cluster = readCompose('docs/deploy/cluster/docker-compose.yml')
+const coolify = readCompose('docs/deploy/coolify/jetpost.yaml')
 const isJetpost = ({ image }: Service) => image.startsWith('jetpost:')
 const jetposts = Object.entries(cluster).filter(([, service]) => isJetpost(service))
 
 t.test('no container may write to itself, gain rights, or listen beyond this machine', async t => {
-  for (const [name, service] of [...Object.entries(single), ...Object.entries(cluster)]) {
+  for (const [name, service] of [single, cluster, coolify].flatMap(file => Object.entries(file))) {
     t.match(service, { read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] }, name)
     for (const port of service.ports ?? []) t.match(port, /^127\.0\.0\.1:/, `${name} ${port}`)
   }
@@ -77,8 +85,36 @@ t.test('its processes start with these settings, and take what the single one ta
 
 t.test('a command of the documents makes the passwords that the cluster demands', async t => {
   const demanded = readText('docs/deploy/cluster/docker-compose.yml').matchAll(/\$\{(\w+):\?/g)
-  const [, made] = /^ {4}\(set -C; umask 77; for n in ([\w ]+)\n/m.exec(readText('docs/deploy.md'))!
+  const [, made] = /^ {6}for n in ([\w ]+)\n/m.exec(readText('docs/deploy.md'))!
   t.strictSame(made!.split(' ').sort(), [...new Set([...demanded].map(([, name]) => name!))].sort())
+})
+
+t.test('the template of Coolify has settings that are, and NATS as Jetpost wants it', async t => {
+  const { SERVICE_URL_JETPOST_8080: own, ...environment } = coolify.jetpost!.environment!
+  t.equal(own, 'SERVICE_URL_JETPOST_8080')
+  t.match(readConfig(environment), { publicUrl: 'https://mail.example.com', port: 8080 })
+  const [, , script] = coolify.nats!.entrypoint!
+  const options = (text: string) =>
+    [...text.replaceAll(/^ *#.*/gm, '').matchAll(/(\w+): ?([\w./:"$]+)/g)].map(([, name, value]) => `${name} ${value}`)
+  t.strictSame(options(script!.replaceAll('$$', '$')), options(readText('src/nats/server.conf')))
+})
+
+const unit = readText('docs/deploy/systemd/jetpost@.service')
+
+t.test('the unit gives Jetpost time to drain, and no more rights than it needs', async t => {
+  t.match(unit, /^TimeoutStopSec=50$/m, 'as long as docker-compose.yml does')
+  const path = join(t.testdir(), 'jetpost@.service')
+  const program = /^ExecStart=(\S+) \/opt\/jetpost\/(\S+) start$/m.exec(unit)!
+  t.equal(program[1], '/usr/bin/node')
+  t.ok(existsSync(join(root, program[2]!)))
+  writeFileSync(path, unit.replace(program[1]!, process.execPath))
+  const analyze = (...args: string[]) => spawnSync('systemd-analyze', [...args, path], { encoding: 'utf8' })
+  if (analyze('--version').error !== undefined) {
+    return t.comment('systemd is not installed: the unit is read, not verified')
+  }
+  const verified = analyze('verify', '--man=no')
+  t.strictSame([verified.status, verified.stderr], [0, ''])
+  t.equal(analyze('security', '--offline=yes', '--threshold=15').status, 0, 'its exposure is 1.5 at most')
 })
 
 t.test('the proxy publishes nothing that is for those inside', async t => {
