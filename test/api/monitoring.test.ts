@@ -108,6 +108,23 @@ const expressions = dashboard.panels.flatMap(({ targets = [] }) =>
   targets.map(({ expr }) => expr.replaceAll('$__rate_interval', '5m'))
 )
 
+/** What an autoscaler asks prometheus-adapter for, and that Prometheus. */
+function scalerExpressions (): string[] {
+  const { rules: { external } } = parse(readDoc('deploy/prometheus/adapter.yml')) as {
+    rules: { external: Array<{ name: { as: string }, metricsQuery: string }> }
+  }
+  const { groups } = parse(readDoc('deploy/helm/jetpost/values.yaml')) as {
+    groups: Record<string, { autoscaling: { metrics: Array<{ external?: { metric: any } }> } }>
+  }
+  return Object.values(groups).flatMap(({ autoscaling }) => autoscaling.metrics).flatMap(({ external: of }) => {
+    if (of === undefined) return []
+    const { name, selector: { matchLabels } } = of.metric
+    const matchers = Object.entries(matchLabels).map(([label, value]) => `${label}="${String(value)}"`)
+    const query = external.find(({ name: { as } }) => as === name)!.metricsQuery
+    return [query.replace('<<.LabelMatchers>>', matchers.join())]
+  })
+}
+
 /** The metrics of a process that has sent mail, had some refused, and read a complaint. */
 async function liveSeries (t: Test): Promise<Series> {
   const app = await startTestApp(t, { env: { JETPOST_ALERT_TO: 'ops@example.net', JETPOST_ALERT_FROM: FROM } })
@@ -128,7 +145,10 @@ t.test('monitoring asks for what /metrics has', async t => {
   const series = await liveSeries(t)
   t.ok(rules.length > 15 && expressions.length > 20, `${rules.length} rules, ${expressions.length} expressions`)
   for (const { alert, expr } of rules) t.equal(faultOf(expr, series), null, alert)
-  for (const expression of expressions) t.equal(faultOf(expression, series), null, expression)
+  t.equal(scalerExpressions().length, 2)
+  for (const expression of [...expressions, ...scalerExpressions()]) {
+    t.equal(faultOf(expression, series), null, expression)
+  }
   const asked = new Set([...rules.map(({ expr }) => expr), ...expressions].join(' ').match(/\bjetpost_\w+/g))
   const base = (name: string) => name.replace(/_(?:bucket|sum|count)$/, '')
   const shown = new Set([...asked].map(base))
