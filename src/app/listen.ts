@@ -1,10 +1,14 @@
 import type { UserRole } from '#streams/user/roles.ts'
+import { consumerPlans } from '#streams/topology.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'
 import { listenFault } from '#src/embedded/ports.ts'
 import { buildHttp } from '#src/http.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { consumerStatus } from '#src/nats/status.ts'
 import { OperationsService } from '#src/operations/operations.ts'
+import { cachedFor } from '#src/operations/report.ts'
 import type { OidcSettings } from '#src/servers/dashboard/oidc.ts'
 import { watchGauges } from '#src/servers/ops/metrics.ts'
 import type { Projector } from '#src/workers/projector/projector.ts'
@@ -16,6 +20,8 @@ import type { AppContext } from './context.ts'
  *  stop_grace_period. */
 const HTTP_STOP_MS = 14_000
 const OPERATIONS_STOP_MS = 3000
+/** Anybody may ask for the metrics, at any rate. */
+const BACKLOG_SHARED_MS = 1000
 
 /** Starts the HTTP server; resolves to its URL. */
 export async function listen (context: AppContext): Promise<string> {
@@ -75,7 +81,9 @@ function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Err
 }
 
 /** Gauges of what is running by now. */
-export function watchApp ({ metrics, services: { factLog }, sender, counters, projectors, alerts }: AppContext): void {
+export function watchApp (context: AppContext): void {
+  const { config, bus, metrics, services: { factLog }, sender, counters, projectors, alerts } = context
+  const backlog = cachedFor(BACKLOG_SHARED_MS, async () => await consumerBacklog(bus))
   watchGauges(metrics, {
     appendsPending: () => ({
       REQUESTS: factLog.pending('REQUESTS'),
@@ -87,9 +95,17 @@ export function watchApp ({ metrics, services: { factLog }, sender, counters, pr
     limitsInexact: () => counters.inexact(),
     projectionLag: () => Object.fromEntries(projectors.map(({ projection, lag }) => [projection, lag()])),
     alertsOpen: () => alerts?.open() ?? {},
+    // One role tells it, or every process would count the same messages.
+    consumerBacklog: async () => (config.roles.has('scheduler') ? await backlog() : {}),
     projectionDeadLetters: () =>
       Object.fromEntries(projectors.map(({ projection, deadLetters }) => [projection, deadLetters()]))
   })
+}
+
+async function consumerBacklog (bus: Bus): Promise<Record<string, number>> {
+  const asked = Object.values(consumerPlans).map(async plan => await consumerStatus(bus, plan))
+  const known = (await Promise.allSettled(asked)).flatMap(one => (one.status === 'fulfilled' ? [one.value] : []))
+  return Object.fromEntries(known.map(({ name, pending, ackPending }) => [name, pending + ackPending]))
 }
 
 /** For the operator's pages; null where there are none. */

@@ -103,13 +103,21 @@ export const settings: Settings = {
   natsUrl: {
     env: 'NATS_URL',
     means: 'a NATS server to use instead of the embedded one',
-    details: 'nats-server 2.15 or newer. A comma separates the servers of a cluster.',
+    details:
+      'nats-server 2.15 or newer. A comma separates the servers of a cluster. With `tls://` nothing is said to a ' +
+      'server without TLS. See [encryption](operating.md#encryption).',
     unset: 'embedded NATS',
     fallback: null,
     secret: 'login',
     parse: url('nats:', 'tls:')
   },
-  natsCreds: { env: 'NATS_CREDS', means: 'path of a NATS credentials file', fallback: null, parse: text },
+  natsCreds: {
+    env: 'NATS_CREDS',
+    means: 'path of a NATS credentials file, or of a file with the seed of an nkey',
+    details: 'In place of user and password in `NATS_URL`.',
+    fallback: null,
+    parse: text
+  },
   natsReplicas: {
     env: 'JETPOST_NATS_REPLICAS',
     means: 'replicas of each stream: 1, or 3 or 5 on a cluster',
@@ -119,7 +127,8 @@ export const settings: Settings = {
   databaseUrl: {
     env: 'DATABASE_URL',
     means: 'a PostgreSQL database to use instead of the embedded one',
-    details: 'The role needs `create` on the database.',
+    details: 'The role needs `create` and `temporary` on the database. `?sslmode=verify-full` asks for TLS: see ' +
+      '[encryption](operating.md#encryption).',
     unset: 'embedded PostgreSQL',
     fallback: null,
     secret: 'login',

@@ -1,14 +1,22 @@
-import { connect, credsAuthenticator, type NatsConnection, type TlsOptions } from 'nats'
+import {
+  connect,
+  credsAuthenticator,
+  nkeyAuthenticator,
+  type Authenticator,
+  type NatsConnection,
+  type TlsOptions
+} from 'nats'
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createConnection, isIP, isIPv6 } from 'node:net'
+import { checkServerIdentity, type ConnectionOptions } from 'node:tls'
 import { asError, deadline } from '#src/base/errors.ts'
 
 export interface DialOptions {
   /** `nats://[user:password@]host:port` or `tls://…`, several parted by commas. */
   url: string
-  /** Path of a .creds file, or null. */
+  /** Path of a .creds file or of an nkey's seed, or null. */
   creds: string | null
   /** Shown in the server's connection list. */
   name: string
@@ -111,7 +119,7 @@ export async function connectTo (server: Server, { url, creds, name }: DialOptio
   return await connect({
     servers: server.name,
     ...(username === '' ? {} : { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
-    ...(creds === null ? {} : { authenticator: credsAuthenticator(await readFile(creds)) }),
+    ...(creds === null ? {} : { authenticator: await authenticatorOf(creds) }),
     ...(protocol === 'tls:' ? { tls: tlsOf(server) } : {}),
     name,
     noEcho: true,
@@ -125,7 +133,22 @@ export async function connectTo (server: Server, { url, creds, name }: DialOptio
   })
 }
 
-/** The client hands on to `node:tls` what its own type does not name. */
+/** A seed of a user on a line of its own, as `nk` writes it; in a .creds file it stands beside a JWT. */
+const SEED = /^SU[A-Z2-7]{56}$/m
+
+async function authenticatorOf (path: string): Promise<Authenticator> {
+  const bytes = await readFile(path)
+  const text = bytes.toString()
+  const seed = text.includes('JWT') ? undefined : SEED.exec(text)?.[0]
+  return seed === undefined ? credsAuthenticator(bytes) : nkeyAuthenticator(Buffer.from(seed))
+}
+
+/** The client hands on to `node:tls` what its own type does not name. Left alone, that compares the certificate of an
+ *  address with `localhost`. */
 function tlsOf ({ certified }: Server): TlsOptions {
-  return isIP(certified) === 0 ? { servername: certified } as TlsOptions : {}
+  const options: ConnectionOptions = {
+    ...(isIP(certified) === 0 ? { servername: certified } : {}),
+    checkServerIdentity: (_name, certificate) => checkServerIdentity(certified, certificate)
+  }
+  return options as TlsOptions
 }

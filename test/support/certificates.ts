@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -9,7 +10,7 @@ export interface Certificate {
   cert: string
 }
 
-/** An authority that nobody else trusts, and certificates of its for the names given, valid for `days`. */
+/** An authority that nobody else trusts, and its certificates for the names and addresses given, valid for `days`. */
 export function createAuthority (days = 2): { ca: string, certify(...names: string[]): Certificate } {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-ca-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
@@ -23,7 +24,10 @@ export function createAuthority (days = 2): { ca: string, certify(...names: stri
     ca: readFileSync(at('ca.pem'), 'utf8'),
     certify (...names) {
       const name = `leaf${++count}`
-      writeFileSync(at(`${name}.ext`), `subjectAltName=${names.map(dns => `DNS:${dns}`).join(',')}\n`)
+      writeFileSync(
+        at(`${name}.ext`),
+        `subjectAltName=${names.map(name => `${isIP(name) === 0 ? 'DNS' : 'IP'}:${name}`).join(',')}\n`
+      )
       openssl('req', ...key(name), '-out', at(`${name}.csr`), '-subj', `/CN=${names[0]}`)
       openssl(
         'x509',

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { atExit } from './at-exit.ts'
 import { COMPILED } from './compiled.ts'
 
-const BIN = fileURLToPath(new URL('../../src/bin.js', import.meta.url))
+export const BIN = fileURLToPath(new URL('../../src/bin.js', import.meta.url))
 
 /** Runs the program as an operator would, in the folder `cwd`, with nothing of ours in its environment but `env`;
  *  resolves to what it printed and its exit code. */

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { ALERT_CHANNELS, type AlertChannel } from '#streams/alert/facts.ts'
 
 /** Values of this process, read when Prometheus scrapes. */
 export interface Gauges {
@@ -14,19 +15,25 @@ export interface Gauges {
   projectionDeadLetters(): Record<string, number>
   /** Alerts that are not over, by kind. */
   alertsOpen(): Record<string, number>
+  /** Messages that no worker has finished, by durable consumer; one that is not known is left out. */
+  consumerBacklog(): Promise<Record<string, number>>
 }
+
+const SMTP_RESULTS = ['delivered', 'deferred', 'bounced', 'failed', 'in_doubt'] as const
+const WEBHOOK_RESULTS = ['delivered', 'retrying', 'failed'] as const
+const NOTICE_RESULTS = ['told', 'failed', 'given_up'] as const
 
 export interface Metrics {
   registry: Registry
   request(route: string, status: number, seconds: number): void
-  /** The end of an SMTP transaction: delivered, deferred, bounced, in_doubt … and why. */
-  smtpAttempt(result: string, why: string, seconds: number): void
-  /** The end of a webhook request: delivered, retrying, failed. */
-  webhookAttempt(result: string, seconds: number): void
+  /** The end of an SMTP transaction, and why. */
+  smtpAttempt(result: typeof SMTP_RESULTS[number], why: string, seconds: number): void
+  /** The end of a webhook request. */
+  webhookAttempt(result: typeof WEBHOOK_RESULTS[number], seconds: number): void
   /** An inbound mail: how it was classified, and what it led to. */
   inboundMail(kind: string, outcome: string): void
-  /** The end of a try to tell an alert: told, failed, given_up. */
-  alertNotice(channel: string, result: string): void
+  /** The end of a try to tell an alert. */
+  alertNotice(channel: AlertChannel, result: typeof NOTICE_RESULTS[number]): void
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60]
@@ -49,6 +56,13 @@ export function createMetrics (): Metrics {
   const webhooks = histogram('jetpost_webhook_attempt_seconds', 'Webhook requests by result', ['result'])
   const inbound = counter('jetpost_inbound_mails_total', 'Inbound mails by kind and outcome', ['kind', 'outcome'])
   const notices = counter('jetpost_alert_notices_total', 'Alert notices by channel and result', ['channel', 'result'])
+  // From 0 on: of a series that begins with its first event, `increase()` sees no increase.
+  for (const result of SMTP_RESULTS) {
+    smtp.zero({ result })
+    smtpTotal.inc({ result }, 0)
+  }
+  for (const result of WEBHOOK_RESULTS) webhooks.zero({ result })
+  for (const channel of ALERT_CHANNELS) for (const result of NOTICE_RESULTS) notices.inc({ channel, result }, 0)
   return {
     registry,
     request: (route, status, seconds) => requests.observe({ route, status }, seconds),
@@ -90,15 +104,27 @@ export function watchGauges (metrics: Metrics, gauges: Gauges): void {
     null,
     () => ({ '': gauges.limitsInexact() })
   )
+  gauge(
+    'jetpost_consumer_backlog',
+    'Messages that no worker has finished',
+    'consumer',
+    () => gauges.consumerBacklog()
+  )
 
-  function gauge (name: string, help: string, label: string | null, read: () => Record<string, number>): void {
+  type Figures = Record<string, number>
+  function gauge (name: string, help: string, label: string | null, read: () => Figures | Promise<Figures>): void {
     new Gauge({
       name,
       help,
       labelNames: label === null ? [] : [label],
       registers,
-      collect () {
-        for (const [value, figure] of Object.entries(read())) this.set(label === null ? {} : { [label]: value }, figure)
+      async collect () {
+        const figures = await read()
+        // What is no longer known must not stay as it was.
+        this.reset()
+        for (const [value, figure] of Object.entries(figures)) {
+          this.set(label === null ? {} : { [label]: value }, figure)
+        }
       }
     })
   }

@@ -15,9 +15,11 @@ export interface BacklogLimits {
   pauseMsMax: number
 }
 
+export const DROP_REASONS = ['full', 'late', 'stopped'] as const
+
 /** `full` = there was no room; `late` = it did not succeed in its time; `stopped` = the process ended first. */
 export interface BacklogDrop {
-  reason: 'full' | 'late' | 'stopped'
+  reason: typeof DROP_REASONS[number]
   count: number
   /** What the last attempt threw; null when there was none. */
   error: Error | null

@@ -10,7 +10,7 @@ import type { Services } from '#src/actions/services.ts'
 import { deadline } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Pointer } from '#src/content/token.ts'
-import { Backlog, type BacklogDrop, type BacklogLimits } from './backlog.ts'
+import { Backlog, DROP_REASONS, type BacklogDrop, type BacklogLimits } from './backlog.ts'
 import { errorPage } from './pages.ts'
 
 /** They fetch a mail's images for its reader, or before anybody reads it, and hide by whom and when. An open through
@@ -161,6 +161,8 @@ function countDrops (registry: Registry, log: Log): (drop: BacklogDrop) => void 
     labelNames: ['reason'],
     registers: [registry]
   })
+  // From 0 on: of a series that begins with its first event, `increase()` sees no increase.
+  for (const reason of DROP_REASONS) counter.inc({ reason }, 0)
   let dropped = 0
   let nextLogMs = 0
   return ({ reason, count, error }) => {
