@@ -40,7 +40,10 @@ function note (message: Message): void {
   // Times, ids, and the places of all but the first item differ each time.
   const plain = (text: string) =>
     text.replaceAll(/\[\d+\]/g, '[0]').replaceAll(/20(?!26-11-21T12:00:00Z)\d\d-\d\d-\d\dT[\d:.]+Z/g, '<time>')
-      .replaceAll(/\b(tpl|dom|wh|key)_[0-9a-z]{20,}/g, '<id>').replaceAll(/\b[dl]\d+\.example/g, '<domain>')
+      .replaceAll(/\b(tpl|dom|wh|key)_[0-9a-z]{20,}/g, '<id>').replaceAll(/\b[dl]\d+\.example/g, '<domain>').replaceAll(
+        /\bu-\d+@/g,
+        'u-0@'
+      )
   const { operation, field, code } = message
   const line: Message = { operation, field: plain(field), code, message: plain(message.message) }
   found.set(Object.values(line).join('  '), line)

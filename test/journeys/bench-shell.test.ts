@@ -73,7 +73,7 @@ t.test('jetpost bench says what keeps it from measuring', async t => {
   const sender = await app.newKey({ scopes: ['emails:send'] })
   await app.limitKey(sender.id, { 'emails:send': 100_000 })
   const { code, err } = await here(['bench', '--seconds', '1'], sender.secret)
-  t.match({ code, err }, { code: 1, err: 'The key must have the scope emails:read.' })
+  t.match({ code, err }, { code: 1, err: 'The key must have the scope emails:metadata.' })
   for (const args of [['--seconds', '0'], ['--seconds', '1.5'], ['--in-flight', '1001'], ['--in-flight', 'x']]) {
     t.match(await here(['bench', ...args]), { code: 2, err: /takes a whole number from 1 to \d+\./ }, args.join(' '))
   }

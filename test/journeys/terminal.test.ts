@@ -148,5 +148,5 @@ t.test('lists on a terminal', { skip }, async t => {
   t.match(plain.text(), /^NATS_URL +set /m, 'what is set')
   t.notMatch(plain.text(), /^JETPOST_MX_PORT/m, 'and not what is not')
   t.match(plain.text(), /^ok: node, nats, .*postgres/m)
-  t.match(help.raw(), '\u001b[1mAccounts, keys, domains\u001b[22m')
+  t.match(help.raw(), '\u001b[1mAccounts, keys, people, domains\u001b[22m')
 })

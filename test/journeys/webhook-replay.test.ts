@@ -436,10 +436,19 @@ t.test('when an account has too many facts to count in time, they are read one b
         : (value => typeof value === 'function' ? value.bind(target) : value)(Reflect.get(target, name))
   })
   const { fact: { data } } = await lastFact(rig, webhook.id, replay)
-  const page = (await readPage({ bus: { ...bus, nc } }, webhook, data, undefined, 0))!
-  t.ok(unheard.length >= 1 && new Set(unheard).size === unheard.length, 'it is asked once on a connection')
-  const seen = page.deliveries.map(({ owed }) => owed.events[0]!.id)
-  t.ok(seen.length === 4 && seen.every(id => events.some(event => event.id === id)))
+  const mute = { bus: { ...bus, nc } }
+  const seen: string[] = []
+  // A page ends when its time is over, too: on a busy machine there are more than two.
+  for (let { cursor } = data; seen.length < events.length;) {
+    unheard.length = 0
+    const page = (await readPage(mute, webhook, { ...data, cursor }, undefined, 0))!
+    t.ok(page.deliveries.length <= 4, 'half a second of eight a second')
+    seen.push(...page.deliveries.map(({ owed }) => owed.events[0]!.id))
+    cursor = page.cursor
+    t.ok(unheard.length >= 1 && new Set(unheard).size === unheard.length, 'it is asked once on a connection')
+  }
+  t.same(new Set(seen), new Set(events.map(({ id }) => id)))
+  t.equal(seen.length, events.length)
 })
 
 t.test('two roles that stop and start in the middle make no page twice and leave none out', async t => {

@@ -32,6 +32,6 @@ t.test('a view that cannot be asked says so: nobody waits for it in vain', async
   await pool.query('alter table deliveries rename state to elsewhere')
   await t.rejects(failed(pool), { code: '42703' })
   await t.rejects(waiting(pool), { code: '42703' })
-  await pool.query('alter table jetpost_deliveries_4.checkpoints rename position to further')
+  await pool.query('alter table jetpost_deliveries_5.checkpoints rename position to further')
   await t.rejects(failed(pool, 1), { code: '42703' })
 })
