@@ -29,5 +29,5 @@ t.test('the package is what runs, and nothing else', async t => {
   const tracked = execFileSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' }).split('\n')
   t.strictSame(paths.filter(path => !path.startsWith('dist/') && !tracked.includes(path)), [], 'all of it is committed')
   const changelog = readFileSync(join(ROOT, 'docs/changelog.md'), 'utf8')
-  t.match(changelog, new RegExp(`^## (?:${RegExp.escape(version)}|Unreleased)\\b`, 'm'))
+  t.ok(changelog.includes('\n## Unreleased\n') || changelog.includes(`\n## ${version}`), 'the changelog tells of it')
 })
