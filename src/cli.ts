@@ -69,7 +69,7 @@ const groups: Record<string, Record<string, Entry>> = {
       load: async () => (await import('#src/cli/explain.ts')).explain
     }
   },
-  'Accounts, keys, domains': {
+  'Accounts, keys, people, domains': {
     accounts: {
       does: 'list and create accounts',
       load: async () => (await import('#src/cli/accounts.ts')).accounts
@@ -77,6 +77,10 @@ const groups: Record<string, Record<string, Entry>> = {
     keys: {
       does: 'list, create, rotate, limit and revoke API keys',
       load: async () => (await import('#src/cli/keys.ts')).keys
+    },
+    users: {
+      does: 'list, add, change and remove people who sign in to the dashboard',
+      load: async () => (await import('#src/cli/users.ts')).users
     },
     domains: {
       does: 'list, add, verify and remove sending domains, with their DNS records',

@@ -43,6 +43,7 @@ import { statsRoutes } from '#src/servers/api/stats.ts'
 import { suppressionFileRoutes } from '#src/servers/api/suppression-files.ts'
 import { suppressionRoutes } from '#src/servers/api/suppressions.ts'
 import { templateRoutes } from '#src/servers/api/templates.ts'
+import { userRoutes } from '#src/servers/api/users.ts'
 import { webhookRoutes } from '#src/servers/api/webhooks.ts'
 import { limitHeaders, type Limiter } from '#src/servers/api/limits.ts'
 import { parserRefusals, type ParserRefusals } from '#src/servers/api/parser.ts'
@@ -50,6 +51,8 @@ import { lacksHost, pathOf } from '#src/servers/api/target.ts'
 import { catcherPages, type MailboxDoor } from '#src/servers/mailbox/pages.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import { dashboardContext, DASHBOARD_HEADERS } from '#src/servers/dashboard/context.ts'
+import { Oidc, type OidcSettings } from '#src/servers/dashboard/oidc.ts'
+import { hasPasskeys, Passkeys } from '#src/servers/dashboard/passkeys.ts'
 import type { OperationsService } from '#src/operations/operations.ts'
 import type { HealthCheck } from '#src/base/role.ts'
 import { healthRoutes } from '#src/servers/ops/health.ts'
@@ -62,6 +65,8 @@ export interface HttpOptions {
   api: { services: Services, counters: Counters, quotas: Quotas, reads: Reads, streams?: Partial<StreamLimits> } | null
   /** Where clients reach it. */
   publicUrl: string
+  /** Where people sign in; left out = here alone. */
+  oidc?: OidcSettings
   /** What the dashboard needs beside the API; null = there is no dashboard. */
   operations: OperationsService | null
   catcher: Catcher | null
@@ -127,7 +132,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     const context = plain.withTypeProvider<TypeBoxTypeProvider>()
     const { services, counters } = api
     limiter = apiContext(context, { services, counters, authenticator, internalKeys, publicUrl, log })
-    apiRoutes(context, api, log)
+    apiRoutes(context, api, publicUrl, log)
   }, { prefix: '/api' })
   void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
   if (operations !== null) openDashboard(app, { ...options, api, operations }, internalKeys)
@@ -199,7 +204,12 @@ function recordRequests (app: FastifyInstance, metrics: Metrics, log: Log): void
 
 type ApiModules = NonNullable<HttpOptions['api']>
 
-function apiRoutes (app: Api, { services, quotas, reads, streams = {} }: ApiModules, log: Log): void {
+function apiRoutes (
+  app: Api,
+  { services, quotas, reads, streams = {} }: ApiModules,
+  publicUrl: string,
+  log: Log
+): void {
   const quota = new DailyQuota(quotas, services.directory, services.factLog.clock)
   const acceptor = new Acceptor(services, quota)
   sendRoutes(app, services, acceptor)
@@ -211,6 +221,7 @@ function apiRoutes (app: Api, { services, quotas, reads, streams = {} }: ApiModu
   domainRoutes(app, services)
   keyRoutes(app, services)
   meRoute(app, services, quota)
+  userRoutes(app, services, publicUrl)
   accountRoutes(app, services)
   webhookRoutes(app, services)
   deliveryRoutes(app, services, reads)
@@ -227,7 +238,7 @@ type DashboardOptions = HttpOptions & { api: ApiModules, operations: OperationsS
 
 function openDashboard (
   app: FastifyInstance,
-  { api, operations, catcher, publicUrl, log }: DashboardOptions,
+  { api, operations, catcher, publicUrl, oidc, log }: DashboardOptions,
   internalKeys: InternalKeys
 ): void {
   void app.register(dashboardContext, {
@@ -237,6 +248,10 @@ function openDashboard (
       reads: api.reads,
       fetchAs: (holder, correlation) => internalFetch(app, internalKeys, holder, correlation),
       operations,
+      ways: {
+        oidc: oidc === undefined ? null : new Oidc(oidc, publicUrl),
+        passkeys: hasPasskeys(publicUrl) ? new Passkeys(api.services, publicUrl) : null
+      },
       mailbox: catcher,
       publicUrl,
       log: log.child({ role: 'dashboard' })

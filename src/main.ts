@@ -86,7 +86,7 @@ function appOf (context: AppContext, url: string, firstKey: string | null): App 
       const key = signsIn ? operatorsKey(services) : null
       return key === null
         ? null
-        : LINK_PATH + await mintLink(services, { correlation: 'start', actor: roleActor('start') }, key)
+        : LINK_PATH + (await mintLink(services, { correlation: 'start', actor: roleActor('start') }, key)).token
     },
     mintMailboxPath: () => (mailboxDoor === null ? null : MAILBOX_LINK_PATH + mailboxDoor.mintToken()),
     bus,

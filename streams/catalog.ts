@@ -16,6 +16,7 @@ import { sessionFacts } from './session/facts.ts'
 import { suppressionFacts } from './suppression/facts.ts'
 import { templateFacts } from './template/facts.ts'
 import { usageFacts } from './usage/facts.ts'
+import { userFacts } from './user/facts.ts'
 import { webhookFacts } from './webhook/facts.ts'
 
 /** Facts that there are by the million: nobody's command is told of, nor looked for. */
@@ -31,6 +32,7 @@ const types = [
   ...templateFacts,
   ...erasureFacts,
   ...usageFacts,
+  ...userFacts,
   ...sessionFacts,
   ...alertFacts,
   ...backupFacts,

@@ -97,23 +97,29 @@ export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Ty
 /** A name in a record, also one with a line break: without a pattern the values of such names would pass unseen. */
 export const AnyName = Type.String({ pattern: '^[^]*$' })
 
-/** Who may give commands: an API key; a session of the dashboard; an operator in the shell; a part of Jetpost. */
-export const ACTOR_KINDS = ['key', 'session', 'operator', 'role'] as const
+/** Who asks: a key, or a user. */
+export const PrincipalId = Type.String({ pattern: '^(key|usr)_[0-9a-z]{1,64}$' })
+
+/** Who may give commands: an API key; a session of the dashboard that a key has opened; a user, in the dashboard; an
+ *  operator in the shell; a part of Jetpost. */
+export const ACTOR_KINDS = ['key', 'session', 'user', 'operator', 'role'] as const
 
 /** Who gave a command, and from where. */
 export const Actor = Type.Object({
   kind: Type.Union(ACTOR_KINDS.map(kind => Type.Literal(kind))),
-  /** Of the key or the session; the operator's user name; the role's name. */
+  /** Of the key, the session or the user; the operator's user name; the role's name. */
   id: Type.String({ minLength: 1, maxLength: 200 }),
   /** The key that a session was opened with. */
   key: Type.Optional(Id('key')),
+  /** The session that a user was signed in by. */
+  session: Type.Optional(Id('ses')),
   /** The client's address; null = it came from this machine. */
   ip: Nullable(Type.String({ maxLength: 100 }))
 })
 export type Actor = Static<typeof Actor>
 
-/** The key that stands behind a command, or null. */
-export function keyBehind (actor: Actor | undefined): string | null {
+/** The key or the user that stands behind a command, or null. */
+export function principalBehind (actor: Actor | undefined): string | null {
   if (actor === undefined) return null
-  return actor.kind === 'key' ? actor.id : actor.key ?? null
+  return actor.kind === 'key' || actor.kind === 'user' ? actor.id : actor.key ?? null
 }

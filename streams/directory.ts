@@ -6,11 +6,12 @@ import { firstKeys, resealed, turned, withNext, type DomainKeys } from './domain
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import { evolveKeys, type KeyEntry, type KeyMaps } from './key/state.ts'
 import type { LimitClass } from './key/facts.ts'
+import { evolveUsers, type UserEntry } from './user/state.ts'
 import { evolveSessions, type LinkEntry, type SessionEntry } from './session/state.ts'
 import type { EventType, WebhookMode } from './webhook/facts.ts'
 import { type Pause, pausesAfter } from './webhook/pauses.ts'
 
-export type { KeyEntry } from './key/state.ts'
+export type { KeyEntry, Principal } from './key/state.ts'
 
 export interface AccountEntry {
   id: string
@@ -79,6 +80,7 @@ export interface Directory extends KeyMaps {
   /** The claims of each name. */
   domainsByName: Map<string, DomainEntry[]>
   webhooks: Map<string, WebhookEntry>
+  users: Map<string, UserEntry>
   /** By id; those that are over leave when the next one is opened. */
   sessions: Map<string, SessionEntry>
   /** By the id of their session; those that are long over leave when the next one is made. */
@@ -96,6 +98,8 @@ export function emptyDirectory (): Directory {
     domains: new Map(),
     domainsByName: new Map(),
     webhooks: new Map(),
+    users: new Map(),
+    formerUsers: new Set(),
     sessions: new Map(),
     links: new Map(),
     versions: new Map()
@@ -113,6 +117,7 @@ export interface Entities {
   key: KeyEntry
   domain: DomainEntry
   webhook: WebhookEntry
+  user: UserEntry
 }
 
 export function entitiesOf<Kind extends keyof Entities> (
@@ -176,6 +181,15 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
     case 'webhook.disabled':
     case 'webhook.deleted':
       evolveWebhooks(directory, fact)
+      break
+    case 'user.created':
+    case 'user.changed':
+    case 'user.removed':
+    case 'user.linked':
+    case 'user.passkey_added':
+    case 'user.passkey_used':
+    case 'user.passkey_removed':
+      evolveUsers(directory, fact)
       break
     case 'session.link_made':
     case 'session.opened':

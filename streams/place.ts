@@ -37,6 +37,7 @@ const engagement = on(
 const account = on('CONTROL', ({ account }: Of<object>) => subjects.account(account))
 const key = on('CONTROL', ({ account, data }: Of<{ key: string }>) => subjects.key(account, data.key))
 const session = on('CONTROL', ({ account, data }: Of<{ session: string }>) => subjects.session(account, data.session))
+const user = on('CONTROL', ({ account, data }: Of<{ user: string }>) => subjects.user(account, data.user))
 const domain = on('CONTROL', ({ data }: Of<{ name: string }>) => subjects.domain(data.name))
 const webhook = on('CONTROL', ({ account, data }: OfWebhook) => subjects.webhook(account, data.webhook))
 const suppression = on('CONTROL', ({ account, data }: Of<{ hash: string }>) => subjects.suppression(account, data.hash))
@@ -106,6 +107,13 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'key.rotated': key,
   'key.limits_changed': key,
   'key.revoked': key,
+  'user.created': user,
+  'user.changed': user,
+  'user.removed': user,
+  'user.linked': user,
+  'user.passkey_added': user,
+  'user.passkey_used': user,
+  'user.passkey_removed': user,
   'domain.added': domain,
   'domain.changed': domain,
   'domain.checked': domain,

@@ -44,6 +44,7 @@ export const subjects = {
   inbound: 'inbound.mail',
   account: (account: string) => `control.${account}.account.${account}`,
   key: (account: string, key: string) => `control.${account}.key.${key}`,
+  user: (account: string, user: string) => `control.${account}.user.${user}`,
   session: (account: string, session: string) => `control.${account}.session.${session}`,
   webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,
   /** `hash` of the folded address. Beside `control.`: there may be millions, and nobody holds them all in memory. */
@@ -72,6 +73,7 @@ export const subjects = {
   /** What is owed to all endpoints of a partition, and what came of it as well. */
   deliveries: (kind: DeliveryKind, partition: number) => `webhook.${partition}.${kind}.*`,
   deliveryFacts: (kind: DeliveryKind, partition: number) => `webhook.${partition}.${kind}.>`,
+  deliveryOutcomes: (kind: DeliveryKind, partition: number) => `webhook.${partition}.${kind}.*.outcome`,
   dispatchCursor: (partition: number) => `webhook.${partition}.dispatch`,
   fanoutCursor: (partition: number) => `webhook.${partition}.cursor`,
   /** Events of one endpoint that wait for their batch, and how far they have been put into batches. */

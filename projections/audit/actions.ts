@@ -22,6 +22,10 @@ const ofDomain = ({ domain, name }: { domain: string, name: string }) => told(do
 const ofWebhook = ({ webhook }: { webhook: string }) => told(webhook)
 const ofSession = ({ session }: { session: string }) => told(session)
 
+function principalIn (id: string): Told['detail'] {
+  return id.startsWith('usr_') ? { user: id } : { key: id }
+}
+
 function powers ({ key, name, scopes, domains, expiresAt }: FactNamed<'key.changed'>['data']): Told {
   return told(key, name, { scopes: listed(scopes), domains: listed(domains), expires: expiresAt ?? 'never' })
 }
@@ -78,9 +82,15 @@ export const TELLS = {
   'template.deleted': ({ template }) => told(template),
   'suppression.added': ({ address, reason }) => told(null, address, { reason }),
   'suppression.removed': ({ address }) => told(null, address),
-  'session.link_made': ({ session, key }) => told(session, null, { key }),
-  'session.opened': ({ session, key, browser }) =>
-    told(session, null, { key, ...(browser === undefined ? {} : { browser }) }),
+  'user.created': ({ user, name, address, role }) => told(user, name, { address, role }),
+  'user.changed': ({ user, name, role }) => told(user, name, { role }),
+  'user.removed': ({ user }) => told(user),
+  'user.linked': ({ user, issuer }) => told(user, null, { issuer }),
+  'user.passkey_added': ({ user, name }) => told(user, null, { passkey: name }),
+  'user.passkey_removed': ({ user }) => told(user),
+  'session.link_made': ({ session, principal }) => told(session, null, principalIn(principal)),
+  'session.opened': ({ session, principal, browser }) =>
+    told(session, null, { ...principalIn(principal), ...(browser === undefined ? {} : { browser }) }),
   'session.confirmed': ofSession,
   'session.ended': ofSession
 } satisfies Tells
@@ -123,9 +133,15 @@ const WORDS: Record<AuditAction, string> = {
   'template.deleted': 'Deleted the template #',
   'suppression.added': 'Suppressed the address #',
   'suppression.removed': 'Removed the suppression of the address #',
+  'user.created': 'Added the user #',
+  'user.changed': 'Changed the user #',
+  'user.removed': 'Removed the user #',
+  'user.linked': 'Linked the user # to an identity',
+  'user.passkey_added': 'Added a passkey of the user #',
+  'user.passkey_removed': 'Removed a passkey of the user #',
   'session.link_made': 'Created a sign-in link for the dashboard',
   'session.opened': 'Signed in to the dashboard',
-  'session.confirmed': 'Entered the key again in the dashboard',
+  'session.confirmed': 'Signed in to the dashboard again to confirm',
   'session.ended': 'Ended the dashboard session #',
   'erasure.requested': 'Requested the erasure #',
   'rebuild.requested': 'Started a rebuild of the projection #',

@@ -1,5 +1,5 @@
 import type { AnyFact } from '#streams/catalog.ts'
-import { keyBehind, type Actor, type Recorded } from '#streams/define.ts'
+import { principalBehind, type Actor, type Recorded } from '#streams/define.ts'
 import type { ErasureFact } from '#streams/erasure/facts.ts'
 import type { Projection, Sql } from '../define.ts'
 import { laws, table } from '../table.ts'
@@ -8,7 +8,7 @@ import { isAudited, TELLS, type AuditAction, type Told } from './actions.ts'
 /** Who commanded what: the rows behind GET /api/audit. */
 export const audit: Projection = {
   name: 'audit',
-  version: 1,
+  version: 2,
   streams: [{ stream: 'CONTROL', filter: '>' }],
   project
 }
@@ -28,7 +28,8 @@ interface AuditChange {
   detail: Told['detail'] | null
   actor_kind: Actor['kind'] | null
   actor_id: string | null
-  actor_key: string | null
+  actor_principal: string | null
+  actor_session: string | null
   ip: string | null
 }
 
@@ -67,7 +68,8 @@ function rowOf (id: string, { account, time, actor }: AnyFact, action: AuditActi
     ...told,
     actor_kind: actor?.kind ?? null,
     actor_id: actor?.id ?? null,
-    actor_key: keyBehind(actor),
+    actor_principal: principalBehind(actor),
+    actor_session: actor?.kind === 'session' ? actor.id : actor?.session ?? null,
     ip: actor?.ip ?? null
   }
 }
@@ -95,7 +97,8 @@ function forgottenBy (fact: ErasureFact): AuditChange[] {
     detail: null,
     actor_kind: null,
     actor_id: null,
-    actor_key: null,
+    actor_principal: null,
+    actor_session: null,
     ip: null
   }))
 }
@@ -114,6 +117,7 @@ export const auditTable = table<AuditChange>('audit', ['id'], {
   detail: kept,
   actor_kind: kept,
   actor_id: kept,
-  actor_key: kept,
+  actor_principal: kept,
+  actor_session: kept,
   ip: kept
 }, { where: 'excluded.gone and not old.gone' })

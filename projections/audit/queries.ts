@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { ACTOR_KINDS, Nullable, type Actor } from '#streams/define.ts'
 import { cursorParser, cursorText, type PageCursor } from '../cursor.ts'
-import { all, sql, type Query } from '../define.ts'
+import { all, sql, type Query, type Sql } from '../define.ts'
 import { AUDIT_ACTIONS, summaryOf, type AuditAction, type Told } from './actions.ts'
 
 /** A command as the API shows it. */
@@ -11,12 +11,13 @@ export const AuditRecord = Type.Object({
   actor: Nullable(
     Type.Object({
       kind: Type.Union(ACTOR_KINDS.map(kind => Type.Literal(kind)), {
-        description: 'A `key` of the API, a `session` of the dashboard, an `operator` in the shell, or a `role`: ' +
-          'Jetpost itself.'
+        description: 'A `key` of the API, a `session` of the dashboard that a key has opened, a `user` in the ' +
+          'dashboard, an `operator` in the shell, or a `role`: Jetpost itself.'
       }),
-      id: Type.String({ description: "The id of the key or session; the operator's user name; the role." }),
+      id: Type.String({ description: "The id of the key, session or user; the operator's user name; the role." }),
       key_id: Nullable(Type.String({ description: 'The key that was used, itself or to open the session.' })),
-      name: Type.String({ description: "The key's name; else as `id`." }),
+      session_id: Nullable(Type.String({ description: 'The session of the dashboard.' })),
+      name: Type.String({ description: 'The name of the key or the user; else as `id`.' }),
       ip: Nullable(Type.String({ description: "The client's address. `null` = it came from the machine itself." }))
     }, { description: 'Who did it. `null` = it was done before this was recorded.' })
   ),
@@ -31,6 +32,7 @@ export const AuditRecord = Type.Object({
       kind: 'key',
       id: 'key_01m7yse7ke2esfck840wxx2ekg',
       key_id: 'key_01m7yse7ke2esfck840wxx2ekg',
+      session_id: null,
       name: 'Deployment',
       ip: '203.0.113.7'
     },
@@ -55,7 +57,7 @@ export const parseCursor = cursorParser('aud_')
 
 export interface AuditListOptions {
   account: string
-  /** Id of a key, with what its sessions did; of a session; an operator's user name; a role. */
+  /** Id of a key, with what its sessions did; of a user; of a session; an operator's user name; a role. */
   actor: string | null
   action: AuditAction | null
   /** Unix ms: at or after. */
@@ -74,7 +76,7 @@ export function listAudit (
 ): Query<AuditPage> {
   const conditions = [
     sql`account = ${account} and not gone`,
-    ...(actor === null ? [] : [actor.startsWith('key_') ? sql`actor_key = ${actor}` : sql`actor_id = ${actor}`]),
+    ...(actor === null ? [] : [byActor(actor)]),
     ...(action === null ? [] : [sql`action = ${action}`]),
     ...(fromMs === null ? [] : [sql`at >= to_timestamp(${fromMs}::float8 / 1000)`]),
     ...(toMs === null ? [] : [sql`at < to_timestamp(${toMs}::float8 / 1000)`]),
@@ -82,7 +84,7 @@ export function listAudit (
   ]
   return {
     sql: sql`select id, at, action, subject, coalesce(name, ${NAME_OF_SUBJECT}) as name, detail,
-        actor_kind, actor_id, actor_key, ${NAME_OF_ACTOR} as actor_name, ip
+        actor_kind, actor_id, actor_principal, actor_session, ${NAME_OF_ACTOR} as actor_name, ip
       from (select * from audit where ${all(conditions)} order by at desc, id desc limit ${limit + 1}) a
       order by at desc, id desc`,
     read: rows => {
@@ -93,9 +95,15 @@ export function listAudit (
   }
 }
 
+/** By the id's kind: what a user did in a session is the session's, too. */
+function byActor (actor: string): Sql {
+  if (/^(key|usr)_/.test(actor)) return sql`actor_principal = ${actor}`
+  return actor.startsWith('ses_') ? sql`actor_session = ${actor}` : sql`actor_id = ${actor}`
+}
+
 const NAME_OF_SUBJECT = sql`(select n.name from audit n where n.account = a.account and n.subject = a.subject
   and n.name is not null order by n.id desc limit 1)`
-const NAME_OF_ACTOR = sql`(select n.name from audit n where n.account = a.account and n.subject = a.actor_key
+const NAME_OF_ACTOR = sql`(select n.name from audit n where n.account = a.account and n.subject = a.actor_principal
   and n.name is not null order by n.id desc limit 1)`
 
 interface Row extends Told {
@@ -104,7 +112,8 @@ interface Row extends Told {
   action: AuditAction
   actor_kind: Actor['kind'] | null
   actor_id: string
-  actor_key: string | null
+  actor_principal: string | null
+  actor_session: string | null
   actor_name: string | null
   ip: string | null
 }
@@ -114,11 +123,18 @@ function cursorOf ({ at, id }: Row): string {
 }
 
 function recordOf (row: Row): AuditRecord {
-  const { id, at, action, subject, actor_kind: kind, actor_id: by, actor_key, actor_name, ip } = row
+  const { id, at, action, subject, actor_kind: kind, actor_id: by, actor_principal: principal, actor_name, ip } = row
   return {
     id,
     at: at.toISOString(),
-    actor: kind === null ? null : { kind, id: by, key_id: actor_key, name: actor_name ?? by, ip },
+    actor: kind === null ? null : {
+      kind,
+      id: by,
+      key_id: kind === 'user' ? null : principal,
+      session_id: row.actor_session,
+      name: actor_name ?? by,
+      ip
+    },
     action,
     subject_id: subject,
     summary: summaryOf(action, row)

@@ -18,7 +18,9 @@ create table audit (
   -- All null where the fact names nobody: it is older than that is known.
   actor_kind text collate "C",
   actor_id text collate "C",
-  actor_key text collate "C",
+  -- The key or the user behind it.
+  actor_principal text collate "C",
+  actor_session text collate "C",
   ip text,
   primary key (id)
 );

@@ -9,7 +9,7 @@ import { laws, table } from '../table.ts'
  *  filter keeps one order. */
 export const deliveries: Projection = {
   name: 'deliveries',
-  version: 4,
+  version: 5,
   streams: [{
     stream: 'WEBHOOKS',
     filter: 'webhook.>',
@@ -174,6 +174,8 @@ function contentsOf (events: Member[]): Partial<DeliveryChange> {
 function attemptOf ({ time, data }: DeliveryAttempted, seq: number) {
   const { result, attempt, firstAttemptAt, nextAttemptAt, status, error, errorKind, durationMs } = data
   return {
+    // Of most it is the first fact.
+    ...(attempt === 1 ? { requested_at: firstAttemptAt } : {}),
     state: result,
     next_attempt_at: nextAttemptAt,
     ended_at: result === 'retrying' ? null : time,

@@ -93,8 +93,8 @@ export interface AlertMail {
 export async function sendAlertMail (services: Services, mail: AlertMail): Promise<Refusal | null> {
   const domain = alertDomain(services, mail.from)
   if (domain instanceof Refusal) return domain
-  const key = { id: FIXED_KEY, account: FIRST_ACCOUNT, test: false, defaults: NO_DEFAULTS }
-  const context = { key, correlation: CORRELATION, budget: newRenderBudget() }
+  const principal = { id: FIXED_KEY, account: FIRST_ACCOUNT, test: false, defaults: NO_DEFAULTS }
+  const context = { principal, correlation: CORRELATION, budget: newRenderBudget() }
   const prepared = await prepareEmail(services, context, draftOf(mail), domain)
   if (prepared instanceof Refusal) return prepared
   const hash = sha256Hex(`alert\n${mail.notice}`)

@@ -29,6 +29,9 @@ import { causedBy, stamp, type FactCause, type FactLog } from './fact-log.ts'
  *  away nothing else can go on anyway. */
 const RECORD_TIMEOUT_MS = 600_000
 
+/** Nobody waits for it, and what went unanswered must be read in the log. */
+const ADVANCE_TIMEOUT_MS = 20_000
+
 /** How far the fan-out of one partition has come: every fact of EMAILS up to `through` has its deliveries; `seq` is
  *  where WEBHOOKS says so, 0 = nowhere yet. */
 export interface FanoutCursor {
@@ -93,7 +96,7 @@ export async function advanceFanout (
 ): Promise<FanoutCursor | null> {
   const advanced = stamp(FanoutAdvanced, EVERYBODY, { partition, through }, factLog.clock.nowMs())
   try {
-    const seqs = await factLog.append([...facts, { fact: advanced, expectedSeq: cursor.seq }])
+    const seqs = await factLog.append([...facts, { fact: advanced, expectedSeq: cursor.seq }], ADVANCE_TIMEOUT_MS)
     return { through, seq: seqs.at(-1)! }
   } catch (error) {
     if (error instanceof Conflict) return null

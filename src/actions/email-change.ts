@@ -1,5 +1,5 @@
 import { Refusal } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { Principal } from '#streams/directory.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
 import type { RecipientState } from '#streams/email/state.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
@@ -39,10 +39,10 @@ const MOVES_MAX = 5
  *  a test key has no say in live mail. */
 export function mayChange (
   services: Pick<Services, 'directory'>,
-  key: KeyEntry,
+  principal: Principal,
   { fact: { data } }: StoredRequest
 ): boolean {
-  return !(sendingDomainOf(services, key, data) instanceof Refusal) && (data.test || !key.test)
+  return !(sendingDomainOf(services, principal, data) instanceof Refusal) && (data.test || !principal.test)
 }
 
 /** Calls an email off for every recipient that still waits. Refuses `not_cancelable` when there is none. Decided by the

@@ -1,7 +1,7 @@
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { domainOf } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
-import { domainKey, type DomainEntry, type KeyEntry } from '#streams/directory.ts'
+import { domainKey, type DomainEntry, type Principal } from '#streams/directory.ts'
 import { isProvenByAnother, isVerifiedEnough } from '#streams/domain/decide.ts'
 import { messageIdOf, scheduleFault } from '#streams/email/decide.ts'
 import { resolveOptions, type SendDefaults } from '#streams/email/defaults.ts'
@@ -76,18 +76,18 @@ const ACCEPT_TIMEOUT_MS = 12_000
  *  spec 4.1 rule 1. */
 export function sendingDomainOf (
   { directory }: Pick<Services, 'directory'>,
-  key: KeyEntry,
+  principal: Principal,
   { from }: Pick<EmailDraft, 'from'>
 ): DomainEntry | 'sandbox' | Refusal {
   const name = domainOf(from.address)
-  const domain = directory.now.domains.get(domainKey(key.account, name))
-  if (maySendFrom(key, name, domain?.account)) return domain ?? 'sandbox'
+  const domain = directory.now.domains.get(domainKey(principal.account, name))
+  if (maySendFrom(principal, name, domain?.account)) return domain ?? 'sandbox'
   return new Refusal('domain_not_linked', `from must be on a domain that is linked to the key: ${name} is not.`)
 }
 
 /** Who sends, in which request, and what its templates may take in all. */
 export interface SendContext {
-  key: Pick<KeyEntry, 'id' | 'account' | 'test' | 'defaults'>
+  principal: Pick<Principal, 'id' | 'account' | 'test' | 'defaults'>
   correlation: string
   budget: RenderBudget
 }
@@ -101,22 +101,22 @@ export async function prepareEmail (
   draft: EmailDraft,
   domain: DomainEntry | 'sandbox'
 ): Promise<PreparedEmail | Refusal> {
-  const { key, budget } = context
+  const { principal, budget } = context
   const refusal = draftFault(services, draft, domain)
   if (refusal !== null) return refusal
   const [rendered, standing] = await Promise.all([
     draft.template === null
       ? null
-      : services.templates.render(key.account, { ...draft.template, ownSubject: draft.subject !== null }, budget),
+      : services.templates.render(principal.account, { ...draft.template, ownSubject: draft.subject !== null }, budget),
     untilAnswered(async () =>
-      await services.suppressions.standing(key.account, draft.recipients.map(({ address }) => address))
+      await services.suppressions.standing(principal.account, draft.recipients.map(({ address }) => address))
     )
   ])
   if (rendered instanceof Refusal) return rendered
   const subject = draft.subject ?? rendered?.subject ?? null
   if (subject === null) return new Refusal('subject_required', 'subject is required: the template has none.')
   const defaults = domain === 'sandbox' ? undefined : domain.defaults
-  const options = resolveOptions(draft.options, key.defaults, defaults)
+  const options = resolveOptions(draft.options, principal.defaults, defaults)
   const content = {
     html: rendered?.html ?? draft.html,
     text: rendered?.text ?? draft.text,
@@ -185,25 +185,25 @@ export function partsOf ({ files, alternatives }: EmailDraft): Pick<Content, 'fi
 /** Who asks for an email, and how long its content is kept. */
 interface EmailOrigin {
   email: string
-  key: Pick<KeyEntry, 'id' | 'test'>
+  principal: Pick<Principal, 'id' | 'test'>
   nowMs: number
   contentRetentionMs: number
 }
 
 async function appendOf (
   services: Services,
-  { key, correlation }: SendContext,
+  { principal, correlation }: SendContext,
   draft: EmailDraft,
   filled: FilledDraft
 ): Promise<Append & { fact: EmailRequested }> {
   const nowMs = services.factLog.clock.nowMs()
   const email = newId('em', nowMs)
   const { contentRetentionMs } = services.settings
-  const data = requestedOf(draft, filled, { email, key, nowMs, contentRetentionMs })
+  const data = requestedOf(draft, filled, { email, principal, nowMs, contentRetentionMs })
   const content = await storeContent(services, email, filled.content)
   const fact = stamp(
     EmailRequested,
-    { account: key.account, correlation, causation: null },
+    { account: principal.account, correlation, causation: null },
     { ...data, content },
     nowMs
   )
@@ -217,7 +217,7 @@ async function appendOf (
 export function requestedOf (
   draft: EmailDraft,
   { subject, content, template, options }: FilledDraft,
-  { email, key, nowMs, contentRetentionMs }: EmailOrigin
+  { email, principal, nowMs, contentRetentionMs }: EmailOrigin
 ): EmailRequest {
   // A time that has just passed means now.
   const scheduledMs = draft.scheduledMs === null || draft.scheduledMs <= nowMs ? null : draft.scheduledMs
@@ -225,8 +225,8 @@ export function requestedOf (
   const budgetEndsMs = (scheduledMs ?? nowMs) + (draft.expiresInS ?? BUDGET_S) * 1000
   return {
     email,
-    key: key.id,
-    test: key.test,
+    key: principal.id,
+    test: principal.test,
     from,
     recipients,
     replyTo,
@@ -293,10 +293,25 @@ async function storeContent (services: Services, email: string, content: Content
   const length = [content.html, content.text, ...others].reduce((sum, text) => sum + (text?.length ?? 0), 0)
   const filesLength = content.files.reduce((sum, file) => sum + file.length, 0)
   if (length * 6 + filesLength <= sizeMax) return content
-  const bytes = Buffer.from(JSON.stringify(content))
+  const bytes = bytesOf(content)
   if (bytes.length <= sizeMax) return content
   await services.blobs.put(email, bytes)
   return null
+}
+
+/** The content's JSON. Files are base64, of which JSON changes nothing: copied once, and not looked through. */
+function bytesOf ({ files, ...rest }: Content): Buffer {
+  const head = Buffer.from(`${JSON.stringify(rest).slice(0, -1)},"files":[`)
+  const marks = files.length === 0 ? 0 : 3 * files.length - 1
+  const bytes = Buffer.allocUnsafe(files.reduce((sum, file) => sum + file.length, head.length + marks + ']}'.length))
+  let at = head.copy(bytes)
+  for (const [i, file] of files.entries()) {
+    at += bytes.write(i === 0 ? '"' : ',"', at, 'latin1')
+    at += bytes.write(file, at, 'latin1')
+    at += bytes.write('"', at, 'latin1')
+  }
+  bytes.write(']}', at, 'latin1')
+  return bytes
 }
 
 /** Bodies and files ride in the request, or lie in the object store; null = they are gone, for certain with `patient`.

@@ -1,6 +1,5 @@
 import type { Projection, Query } from '#projections/define.ts'
-import { ask } from '#src/postgres/query.ts'
-import { answerFrom, type Reads } from '#src/postgres/reads.ts'
+import { answerFrom, askInTurn, type Reads } from '#src/postgres/reads.ts'
 
 export const EXPORT_FORMATS = ['csv', 'ndjson'] as const
 export type ExportFormat = typeof EXPORT_FORMATS[number]
@@ -18,17 +17,18 @@ interface ExportPage<Item> {
   next_cursor: string | null
 }
 
-/** A whole list as the text of a file, behind `head`, a piece a page. Resolves once the first page is there, with
+/** A whole list of an account as the text of a file, behind `head`. Resolves once the first page is there, with
  *  everything that the log held; the rest is read as it is taken. Throws ProjectionUnavailable, the pieces too. */
 export async function exportPages<Item> (
   reads: Reads,
+  account: string,
   projection: Projection,
   pageAfter: (cursor: string | null) => Query<ExportPage<Item>>,
   head: string,
   textOf: (item: Item) => string
 ): Promise<AsyncGenerator<string, void, void>> {
-  const first = await answerFrom(reads, projection, pageAfter(null))
-  return piecesOf(first, head, textOf, async cursor => await ask(reads.pool, pageAfter(cursor)))
+  const first = await answerFrom(reads, account, projection, pageAfter(null))
+  return piecesOf(first, head, textOf, async cursor => await askInTurn(reads, account, pageAfter(cursor)))
 }
 
 async function* piecesOf<Item> (

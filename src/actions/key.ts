@@ -18,6 +18,7 @@ import {
   type KeyChange,
   type Powers
 } from '#streams/key/decide.ts'
+import { principalOf } from '#streams/session/decide.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -32,7 +33,8 @@ export type NewKey = Pick<KeyEntry, 'name' | 'test' | 'scopes' | 'domains' | 'ex
 
 /** The one who asks for a change of keys. */
 export interface KeyAsker extends Asker {
-  /** Id of the key that asks, which hands on no more than it holds; null = the operator, who holds everything. */
+  /** Id of the key or the user that asks, which hands on no more than it holds; null = the operator, who holds
+   *  everything. */
   by: string | null
 }
 
@@ -61,14 +63,16 @@ export async function grantKey (
   return fault ?? await makeKey(services, asker, wanted)
 }
 
-/** Makes a key of another account, for its operator. Refuses `not_found` and what is wrong with the key. Throws
- *  LogUnavailable. */
+/** Makes a key of another account, for its operator. In the operator's own account this gives no more than any key
+ *  gives: the scope operator alone would otherwise lead to `full`. Refuses `not_found` and what is wrong with the key.
+ *  Throws LogUnavailable. */
 export async function createKeyFor (
   services: CommandServices,
-  by: Asker,
+  by: KeyAsker,
   account: string,
   wanted: NewKey
 ): Promise<OpenKey | Refusal> {
+  if (account === by.account) return await grantKey(services, by, wanted)
   const isThere = services.directory.now.accounts.has(account)
   if (!isThere) return new Refusal('not_found', `There is no account ${account}.`)
   return await makeKey(services, { ...by, account }, wanted)
@@ -191,9 +195,19 @@ export async function revokeWithChildren (
 }
 
 /** The keys that still work of those that come from one, the youngest first and itself last. */
-export function keysFrom ({ keys, keyOrigins }: Directory, account: string, id: string): KeyEntry[] {
-  if (keyOrigins.get(id)?.account !== account) return []
-  const found = new Set([id])
+export function keysFrom ({ keys, keyOrigins }: KeysByOrigin, account: string, id: string): KeyEntry[] {
+  return keyOrigins.get(id)?.account === account ? descendantsOf({ keys, keyOrigins }, id) : []
+}
+
+/** The same of the keys that a user has made, and those that they have made. */
+export function keysOfUser (directory: KeysByOrigin, user: string): KeyEntry[] {
+  return descendantsOf(directory, user)
+}
+
+type KeysByOrigin = Pick<Directory, 'keys' | 'keyOrigins'>
+
+function descendantsOf ({ keys, keyOrigins }: KeysByOrigin, maker: string): KeyEntry[] {
+  const found = new Set([maker])
   // In the order in which they were made: a key comes after its maker.
   for (const [key, { madeBy }] of keyOrigins) if (madeBy !== null && found.has(madeBy)) found.add(key)
   return [...found].flatMap(key => keys.get(key) ?? []).reverse()
@@ -202,11 +216,16 @@ export function keysFrom ({ keys, keyOrigins }: Directory, account: string, id: 
 /** Facts of one append: as many as one commit takes. */
 const GROUP_MAX = 250
 
-async function endKeys ({ factLog }: CommandServices, asker: KeyAsker, keys: readonly KeyEntry[]): Promise<Revocation> {
+export async function endKeys (
+  { factLog }: CommandServices,
+  asker: Asker,
+  keys: readonly KeyEntry[]
+): Promise<Revocation> {
   let seq = 0
   for (const group of groupsOf(keys, GROUP_MAX)) {
     const nowMs = factLog.clock.nowMs()
-    const facts = group.map(({ id }) => stamp(KeyRevoked, askedBy(asker), { key: id }, nowMs))
+    // In the audit log of the account that loses the key: an operator's has made keys of others.
+    const facts = group.map(({ id, account }) => stamp(KeyRevoked, askedBy({ ...asker, account }), { key: id }, nowMs))
     seq = (await factLog.append(facts.map(fact => ({ fact })))).at(-1)!
   }
   return { seq, revoked: keys.length }
@@ -233,14 +252,14 @@ export async function limitKey (
   )
 }
 
-/** The key that asks as it is now: it may have been narrowed or revoked since its request came in. */
+/** Who asks as they are now: they may have been narrowed or revoked since their request came in. */
 function askerFault (
   { directory }: CommandServices,
   { by }: KeyAsker,
   wanted: Powers[],
   nowMs: number
 ): Refusal | null {
-  return by === null ? null : grantFault(directory.now.keys.get(by), wanted, nowMs)
+  return by === null ? null : grantFault(principalOf(directory.now, by), wanted, nowMs)
 }
 
 /** The account's key, when the one that asks holds as much as it does. */

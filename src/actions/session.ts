@@ -1,8 +1,19 @@
+import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Actor } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { KeyEntry, Principal } from '#streams/directory.ts'
 import { isLive, isOperator, opens } from '#streams/key/decide.ts'
 import { placeOf } from '#streams/place.ts'
-import { isOpen, isStale, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
+import {
+  isOpen,
+  isStale,
+  isUser,
+  LINK_MS,
+  mayOpenDashboard,
+  principalOf,
+  SESSION_MS,
+  SESSIONS_MAX
+} from '#streams/session/decide.ts'
+import { USER_LINK_MS } from '#streams/user/decide.ts'
 import {
   SessionConfirmed,
   SessionEnded,
@@ -34,7 +45,7 @@ export interface OpenSession {
 /** Who stands behind a ticket. */
 export interface Visitor {
   session: SessionEntry
-  key: KeyEntry
+  principal: KeyEntry | Principal
   /** The secret of its ticket when another is due, else null. */
   staleSecret: string | null
 }
@@ -66,19 +77,25 @@ export async function signIn (
   if (key === undefined || !opens(key, hash, services.factLog.clock.nowMs())) {
     return new Refusal('unknown_key', 'The key is unknown, has expired or has been revoked.')
   }
-  return await openSession(services, comer, key, { secret: hash })
+  return (await openSession(services, comer, key, { secret: hash }))!
 }
 
-/** Makes a token that opens a session once, within 15 minutes, without the key's secret. Throws LogUnavailable. */
-export async function mintLink (services: SessionServices, by: Commander, key: KeyEntry): Promise<string> {
+/** Makes a token that opens a session once, of a key within 15 minutes, of a user within a day. Throws LogUnavailable.
+ */
+export async function mintLink (
+  services: Pick<Services, 'factLog'>,
+  by: Commander,
+  principal: Pick<Principal, 'id' | 'account'>
+): Promise<{ token: string, untilMs: number, seq: number }> {
   const { factLog } = services
   const nowMs = factLog.clock.nowMs()
   const session = newId('ses', nowMs)
   const secret = newSecret('')
-  const data = { session, key: key.id, hash: sha256Hex(secret), until: timestamp(nowMs + LINK_MS) }
-  const fact = stamp(SessionLinkMade, askedBy({ account: key.account, ...by }), data, nowMs)
-  await factLog.append([{ fact, expectedSeq: 0 }])
-  return session.slice('ses_'.length) + secret
+  const untilMs = nowMs + (isUser(principal) ? USER_LINK_MS : LINK_MS)
+  const data = { session, principal: principal.id, hash: sha256Hex(secret), until: timestamp(untilMs) }
+  const fact = stamp(SessionLinkMade, askedBy({ ...by, account: principal.account }), data, nowMs)
+  const [seq] = await factLog.append([{ fact, expectedSeq: 0 }])
+  return { token: session.slice('ses_'.length) + secret, untilMs, seq: seq! }
 }
 
 /** Opens the session that a link stands for. Throws LogUnavailable. */
@@ -92,16 +109,13 @@ export async function signInByLink (
   if (link === null) return new Refusal('invalid_link', 'The sign-in link is not valid.')
   if (link.isUsed) return used
   if (link.untilMs <= services.factLog.clock.nowMs()) {
-    return new Refusal('expired_link', 'The sign-in link has expired: it is valid for 15 minutes.')
+    return new Refusal('expired_link', 'The sign-in link has expired.')
   }
-  const key = services.directory.now.keys.get(link.key)
-  if (key === undefined) return new Refusal('unknown_key', 'The key of the sign-in link has been revoked.')
-  try {
-    return await openSession(services, comer, key, { link })
-  } catch (error) {
-    if (error instanceof Conflict) return used
-    throw error
+  const principal = principalOf(services.directory.now, link.principal)
+  if (principal === undefined) {
+    return new Refusal('unknown_principal', 'The key or the user of the sign-in link is no more.')
   }
+  return await openSession(services, comer, principal, { session: link.session }) ?? used
 }
 
 /** The link with this token; null = none was ever made. It may have been made a moment ago by another process. */
@@ -122,17 +136,18 @@ export function operatorsKey ({ directory, factLog: { clock } }: SessionServices
   return own.find(({ scopes }) => scopes.includes('full')) ?? own[0] ?? null
 }
 
-/** `way`: the hash of the key's secret that was shown, or a link that nobody has used. Throws Conflict when somebody
- *  has used it since. */
-async function openSession (
+/** `way`: the hash of the key's secret that was shown, or the session that a link or a challenge opens, once. null =
+ *  that was opened before. `also` = what is appended with it, all or none. */
+export async function openSession (
   services: SessionServices,
   { correlation, ip, browser }: Comer,
-  key: KeyEntry,
-  way: { secret: string } | { link: LinkEntry }
-): Promise<OpenSession | Refusal> {
+  principal: Principal,
+  way: { secret: string } | { session: string },
+  also: readonly AnyFact[] = []
+): Promise<OpenSession | Refusal | null> {
   const nowMs = services.factLog.clock.nowMs()
-  if (!isLive(key, nowMs)) return new Refusal('unknown_key', 'The key has expired.')
-  if (!mayOpenDashboard(key)) {
+  if (!isLive(principal, nowMs)) return new Refusal('unknown_key', 'The key has expired.')
+  if (!mayOpenDashboard(principal)) {
     return new Refusal(
       'insufficient_permissions',
       'The key must have the scope full or dashboard.'
@@ -140,27 +155,41 @@ async function openSession (
   }
   const secret = newSecret('')
   const data = {
-    key: key.id,
+    principal: principal.id,
     hash: sha256Hex(secret),
     until: timestamp(nowMs + SESSION_MS),
     ...(browser === null ? {} : { browser }),
-    ...('link' in way ? { session: way.link.session } : { session: newId('ses', nowMs), secret: way.secret })
+    ...('session' in way ? way : { session: newId('ses', nowMs), secret: way.secret })
   }
   const { session } = data
-  const asker = { account: key.account, correlation, actor: sessionActor(session, key.id, ip) }
+  const asker = {
+    account: principal.account,
+    correlation,
+    actor: sessionActor({ id: session, principal: principal.id }, ip)
+  }
   const fact = stamp(SessionOpened, askedBy(asker), data, nowMs)
-  // 0 for a session without a link: nobody has heard of it.
-  const expectedSeq = services.directory.now.versions.get(placeOf(fact).subject) ?? 0
-  const excess = sessionsOf(services, key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(
+  // 0 for a session without a link: nobody has heard of it, or it is open already.
+  const { now } = services.directory
+  if (now.sessions.has(session)) return null
+  const expectedSeq = now.versions.get(placeOf(fact).subject) ?? 0
+  const excess = sessionsOf(services, principal.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(
     SESSIONS_MAX - 1
   )
-  const seqs = await services.factLog.append([...endings(services, asker, excess), { fact, expectedSeq }])
-  return { session, ticket: `${session}.${secret}`, seq: seqs.at(-1)! }
+  try {
+    const more = also.map(fact => ({ fact, expectedSeq: now.versions.get(placeOf(fact).subject) ?? 0 }))
+    const seqs = await services.factLog.append([...endings(services, asker, excess), ...more, { fact, expectedSeq }])
+    return { session, ticket: `${session}.${secret}`, seq: seqs.at(-1)! }
+  } catch (error) {
+    if (error instanceof Conflict) return null
+    throw error
+  }
 }
 
-/** Who commands by a session of the dashboard. */
-export function sessionActor (session: string, key: string, ip: string): Actor {
-  return { kind: 'session', id: session, key, ip }
+/** Who commands by a session of the dashboard: the user, or the session of a key, which may be many people's. */
+export function sessionActor ({ id, principal }: Pick<SessionEntry, 'id' | 'principal'>, ip: string): Actor {
+  return isUser({ id: principal })
+    ? { kind: 'user', id: principal, session: id, ip }
+    : { kind: 'session', id, key: principal, ip }
 }
 
 /** Who comes with this ticket; null = nobody. One that another node has just given out is looked for in the log, once.
@@ -172,10 +201,10 @@ export async function visitorOf (services: SessionServices, ticket: string): Pro
   const { sessions } = services.directory.now
   if (sessions.get(id)?.hash !== hash && sessions.get(id)?.previousHash !== hash) await services.directory.look()
   const session = sessions.get(id)
-  const key = session === undefined ? undefined : services.directory.now.keys.get(session.key)
+  const principal = session === undefined ? undefined : principalOf(services.directory.now, session.principal)
   const nowMs = services.factLog.clock.nowMs()
-  if (session === undefined || !isOpen(session, key, hash, nowMs)) return null
-  return { session, key: key!, staleSecret: isStale(session, hash, nowMs) ? secret : null }
+  if (session === undefined || !isOpen(session, principal, hash, nowMs)) return null
+  return { session, principal: principal!, staleSecret: isStale(session, hash, nowMs) ? secret : null }
 }
 
 /** The ticket that follows one with `staleSecret`, from which alone it is made: who asks again, since the answer never
@@ -221,21 +250,29 @@ async function rotateSession (
   }
 }
 
-/** Takes the secret of the session's key for a sign that its holder sits there; resolves to the sequence after which
- *  nodes know it. Throws LogUnavailable. */
-export async function confirmSession (
-  { factLog }: Pick<Services, 'factLog'>,
-  asker: Asker,
-  session: SessionEntry,
-  key: KeyEntry,
+/** Whether this is the secret of the session's key: a sign that its holder sits there. */
+export function secretFault (
+  { directory, factLog: { clock } }: SessionServices,
+  { principal: id }: SessionEntry,
   secret: string
-): Promise<number | Refusal> {
-  const nowMs = factLog.clock.nowMs()
-  if (!opens(key, sha256Hex(secret), nowMs)) {
-    return new Refusal('wrong_secret', `The secret must be that of the key ${key.name}.`)
-  }
-  const fact = stamp(SessionConfirmed, askedBy(asker), { session: session.id }, nowMs)
-  return (await factLog.append([{ fact }])).at(-1)!
+): Refusal | null {
+  const key = directory.now.keys.get(id)
+  return key !== undefined && opens(key, sha256Hex(secret), clock.nowMs())
+    ? null
+    : new Refusal('wrong_secret', `The secret must be that of the key ${key?.name ?? id}.`)
+}
+
+/** Who sits there has just shown who they are; resolves to the sequence after which nodes know it. `also` = what is
+ *  appended with it, all or none. Throws Conflict where that was decided on what is no more, and LogUnavailable. */
+export async function confirmSession (
+  { factLog, directory: { now } }: SessionServices,
+  asker: Asker,
+  { id }: Pick<SessionEntry, 'id'>,
+  also: readonly AnyFact[] = []
+): Promise<number> {
+  const fact = stamp(SessionConfirmed, askedBy(asker), { session: id }, factLog.clock.nowMs())
+  const more = also.map(fact => ({ fact, expectedSeq: now.versions.get(placeOf(fact).subject) ?? 0 }))
+  return (await factLog.append([...more, { fact }])).at(-1)!
 }
 
 /** Ends sessions everywhere, all or none; resolves to the sequence after which no node knows them. Throws
@@ -255,7 +292,7 @@ function endings (
   return sessions.map(({ id }) => ({ fact: stamp(SessionEnded, cause, { session: id }, clock.nowMs()) }))
 }
 
-/** The open sessions of a key. */
-export function sessionsOf ({ directory: { now } }: SessionServices, key: string): SessionEntry[] {
-  return [...now.sessions.values()].filter(session => session.key === key)
+/** The open sessions of a key or a user. */
+export function sessionsOf ({ directory: { now } }: Pick<Services, 'directory'>, principal: string): SessionEntry[] {
+  return [...now.sessions.values()].filter(session => session.principal === principal)
 }

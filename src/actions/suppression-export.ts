@@ -28,6 +28,7 @@ export async function exportSuppressions (
   const head = format === 'csv' ? csvLine(['address', 'reason', 'email_id', 'since']) : ''
   return await exportPages(
     reads,
+    wanted.account,
     suppressions,
     pageAfter,
     head,

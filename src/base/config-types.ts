@@ -41,6 +41,13 @@ export interface Config {
   requireVerifiedDomains: boolean
   webhookAllowPrivate: boolean
   trustProxy: string[]
+  /** The OpenID Connect issuer that people sign in at, and who we are there; null = none, and none but both. */
+  oidcIssuer: string | null
+  oidcClientId: string | null
+  oidcClientSecret: string | null
+  /** Domains whose people need no invitation, and what they are then. */
+  oidcAllowedDomains: string[]
+  oidcDefaultRole: string
   /** Who gets alerts by mail, and from whom; none = nobody, null only then. */
   alertTo: string[]
   alertFrom: string | null

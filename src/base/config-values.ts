@@ -55,6 +55,14 @@ export function webUrl (value: string): string {
   return value.replace(/\/+$/, '')
 }
 
+/** An OpenID Connect issuer: what is told there in plain text anybody on the way could change. */
+export function issuerUrl (value: string): string {
+  const { protocol, hostname } = URL.parse(value) ?? {}
+  const isLocal = protocol === 'http:' && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname!)
+  if (protocol !== 'https:' && !isLocal) throw new Error('must be an https:// URL')
+  return value
+}
+
 /** A URL that is posted to. */
 export function postUrl (value: string): string {
   const { protocol, username } = URL.parse(value) ?? {}

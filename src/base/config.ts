@@ -32,8 +32,13 @@ export function readConfig (environment: Environment): Config {
 }
 
 /** Settings that mean nothing without each other. */
-function pairFaults ({ alertTo = [], alertFrom, alertUrl = null, alertSecret }: Partial<Config>): string[] {
+function pairFaults (
+  { alertTo = [], alertFrom, alertUrl = null, alertSecret, oidcIssuer = null, oidcClientId }: Partial<Config>
+): string[] {
   return [
+    ...(oidcIssuer !== null && oidcClientId === null
+      ? ['JETPOST_OIDC_CLIENT_ID must be set when JETPOST_OIDC_ISSUER is']
+      : []),
     ...(alertTo.length > 0 && alertFrom === null ? ['JETPOST_ALERT_FROM must be set when JETPOST_ALERT_TO is'] : []),
     ...(alertUrl !== null && alertSecret === null ? ['JETPOST_ALERT_SECRET must be set when JETPOST_ALERT_URL is'] : [])
   ]

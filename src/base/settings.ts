@@ -6,6 +6,7 @@ import {
   ehloName,
   hostName,
   integer,
+  issuerUrl,
   list,
   mailAddress,
   mailAddresses,
@@ -252,6 +253,37 @@ export const settings: Settings = {
     unset: 'none',
     fallback: [],
     parse: proxies
+  },
+  oidcIssuer: {
+    env: 'JETPOST_OIDC_ISSUER',
+    means: 'OpenID Connect issuer at which people sign in to the dashboard',
+    details: 'Its `/.well-known/openid-configuration` is read. https, but for this machine itself. Register ' +
+      '`<JETPOST_PUBLIC_URL>/dashboard/oidc/callback` there. Needs `JETPOST_OIDC_CLIENT_ID`.',
+    fallback: null,
+    parse: issuerUrl
+  },
+  oidcClientId: { env: 'JETPOST_OIDC_CLIENT_ID', means: 'id of Jetpost at the issuer', fallback: null, parse: text },
+  oidcClientSecret: {
+    env: 'JETPOST_OIDC_CLIENT_SECRET',
+    means: 'secret of Jetpost at the issuer',
+    unset: 'none: a public client with PKCE',
+    fallback: null,
+    secret: 'whole',
+    parse: text
+  },
+  oidcAllowedDomains: {
+    env: 'JETPOST_OIDC_ALLOWED_DOMAINS',
+    means: 'mail domains whose people may sign in to the first account without an invitation',
+    details: 'A comma-separated list. The issuer must say that the address is verified.',
+    unset: 'none: people are invited',
+    fallback: [],
+    parse: value => list(value).map(hostName)
+  },
+  oidcDefaultRole: {
+    env: 'JETPOST_OIDC_DEFAULT_ROLE',
+    means: 'role of people of those domains: owner, developer, support or viewer',
+    fallback: 'viewer',
+    parse: oneOf('owner', 'developer', 'support', 'viewer')
   },
   alertTo: {
     env: 'JETPOST_ALERT_TO',

@@ -27,7 +27,7 @@ export const dashboard: CliCommand = {
             '--scopes full.'
         )
       }
-      return await mintLink(services, by, key)
+      return (await mintLink(services, by, key)).token
     })
     const url = `${base}${LINK_PATH}${token}`
     if (json) print([{ url }], true)

@@ -43,7 +43,7 @@ async function messageOf (body: unknown): Promise<Buffer> {
   const filled = { subject: draft.subject!, template: null, content, options: resolveOptions(draft.options) }
   const asked = {
     email: newId('em', nowMs),
-    key: { id: newId('key', nowMs), test: true },
+    principal: { id: newId('key', nowMs), test: true },
     nowMs,
     contentRetentionMs: config.contentRetentionMs
   }

@@ -128,6 +128,18 @@ export class Jetpost extends Caller {
     rotate: this.method('rotateKey')
   }
 
+  /** The people who sign in to the dashboard. */
+  readonly users = {
+    create: this.method('createUser'),
+    get: this.method('getUser'),
+    list: this.all('listUsers'),
+    page: this.method('listUsers'),
+    update: this.method('updateUser'),
+    delete: this.method('deleteUser'),
+    /** The link is `url` in the answer, and nowhere else. */
+    createLink: this.method('createUserLink')
+  }
+
   /** For operators: the accounts of the installation. */
   readonly accounts = {
     create: this.method('createAccount'),

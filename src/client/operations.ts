@@ -3,16 +3,17 @@
 import type {
   Account, CancelEmailAnswer, CountReplayAnswer, CreateAccountRequest, CreateDomainRequest, CreateErasureRequest,
   CreateKeyAnswer, CreateKeyRequest, CreateReplayRequest, CreateSuppressionRequest, CreateTemplateAnswer,
-  CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest, DeleteKeyAnswer, Delivery, Domain, Email,
-  EmailContent, Erasure, ImportSuppressionsAnswer, Key, ListAccountsAnswer, ListAuditAnswer, ListDeliveriesAnswer,
-  ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer, ListReplaysAnswer,
-  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, Me,
-  PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer,
-  RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
-  SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression, SuspendAccountRequest,
-  Template, TestWebhookAnswer, TestWebhookRequest, UpdateAccountRequest, UpdateDomainRequest, UpdateKeyRequest,
-  UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery,
-  GetTemplateQuery, DeleteKeyQuery, ListDeliveriesQuery, ListWebhookDeliveriesQuery, ListSuppressionsQuery,
+  CreateTemplateRequest, CreateUserLinkAnswer, CreateUserRequest, CreateWebhookAnswer, CreateWebhookRequest,
+  DeleteKeyAnswer, DeleteUserAnswer, Delivery, Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key,
+  ListAccountsAnswer, ListAuditAnswer, ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer,
+  ListEventsAnswer, ListKeysAnswer, ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer,
+  ListTemplatesAnswer, ListUsersAnswer, ListWebhooksAnswer, Me, PreviewTemplateAnswer, PreviewTemplateRequest, Replay,
+  ReplayDeliveryAnswer, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest,
+  RotateWebhookSecretAnswer, RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer,
+  SendEmailRequest, Stats, Suppression, SuspendAccountRequest, Template, TestWebhookAnswer, TestWebhookRequest,
+  UpdateAccountRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateUserRequest,
+  UpdateWebhookRequest, User, Webhook, ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery,
+  DeleteKeyQuery, DeleteUserQuery, ListDeliveriesQuery, ListWebhookDeliveriesQuery, ListSuppressionsQuery,
   ExportSuppressionsQuery, ListAuditQuery, ExportAuditQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
 } from './types.ts'
 
@@ -23,13 +24,13 @@ export interface Operations {
   sendEmail: { takes: [body: SendEmailRequest], answer: SendEmailAnswer }
   /** List emails. The emails of the account, newest first, without their bodies. All filters given must hold, of
    *  several values of one filter at least one; `q` looks for text in subject, sender and recipients. Scope:
-   *  `emails:read`. */
+   *  `emails:list`. */
   listEmails: { takes: [query?: ListEmailsQuery], answer: ListEmailsAnswer }
   /** Send up to 100 emails. One durable append: in strict mode all are accepted or none, in permissive mode all that
    *  have no fault. Scope: `emails:send`. */
   sendBatch: { takes: [body: SendBatchRequest], answer: SendBatchAnswer }
   /** Get an email. The email, the status of each recipient, and a timeline of all that happened, with the replies of
-   *  mail servers. Scope: `emails:read`. */
+   *  mail servers. Scope: `emails:metadata`. */
   getEmail: { takes: [id: string, query?: GetEmailQuery], answer: Email }
   /** Move a scheduled email to another time. Lists the recipients that were moved and those that had gone. 409 when
    *  all had gone. Scope: `emails:send`. */
@@ -101,6 +102,24 @@ export interface Operations {
   /** Get the key that asks. Its scopes, domains, limits and end, and the account it belongs to. Any key may ask
    *  this. */
   getMe: { takes: [], answer: Me }
+  /** Add a user. The person may sign in to the dashboard from now on: at the issuer in JETPOST_OIDC_ISSUER with this
+   *  address, or by a link (`POST /api/users/{id}/link`). Nobody gives a role with more powers than their own.
+   *  Scope: `users:write`. A live key must ask this. */
+  createUser: { takes: [body: CreateUserRequest], answer: User }
+  /** List users. Scope: `users:read`. */
+  listUsers: { takes: [query?: PageQuery], answer: ListUsersAnswer }
+  /** Get a user. Scope: `users:read`. */
+  getUser: { takes: [id: string], answer: User }
+  /** Change a user. What is left out stays. A new role holds at once, also for open sessions. The last operator and
+   *  the last owner cannot give up that role themselves. Scope: `users:write`. A live key must ask this. */
+  updateUser: { takes: [id: string, body: UpdateUserRequest], answer: User }
+  /** Remove a user. The sessions of the person end everywhere within a second. With `with_keys=true` the keys that
+   *  they have made end too, and the answer is 200 and says how many. Scope: `users:write`. A live key must ask
+   *  this. */
+  deleteUser: { takes: [id: string, query?: DeleteUserQuery], answer: DeleteUserAnswer | undefined }
+  /** Create a sign-in link. It works once, within a day, and signs in as this person: pass it on where only they can
+   *  read it. Scope: `users:write`. A live key must ask this. */
+  createUserLink: { takes: [id: string], answer: CreateUserLinkAnswer }
   /** Create an account. An account has its own keys, domains, mail and webhooks. Give it a first key with `POST
    *  /api/accounts/{id}/keys`. Scope: `operator`. A live key must ask this. */
   createAccount: { takes: [body: CreateAccountRequest], answer: Account }
@@ -203,7 +222,7 @@ export interface Operations {
    *  their mail is made up. They count as a `destination` alone. Unlike other reads this one may be a second behind:
    *  mail counts as accepted once it is recorded for that. Hours and days are kept for as long as events are. Months
    *  are closed on the fourth day after they end, and then kept for ever by `domain`; by `tag` and `destination`
-   *  they go with their days. Scope: `emails:read`. */
+   *  they go with their days. Scope: `emails:list`. */
   getStats: { takes: [query?: GetStatsQuery], answer: Stats }
   /** Read events, or follow them as they happen. The events that webhooks get, with the same bodies, oldest first,
    *  for as long as they are kept. Without test events, and without the deferrals between an email's first one and
@@ -213,7 +232,7 @@ export interface Operations {
    *  line). It begins after `Last-Event-ID`, else after `after`, else at `created_after`, else now. A comment comes
    *  every 15 seconds when there is no event. A stream counts as one request, takes no `limit`, and ends with its
    *  key. An account can have 20 streams on one server; one more gets 503 `too_many_streams`. A client that reads
-   *  nothing for a minute is disconnected. Scope: `emails:read`. */
+   *  nothing for a minute is disconnected. Scope: `emails:metadata`. */
   listEvents: { takes: [query?: ListEventsQuery], answer: ListEventsAnswer }
   /** Suppress many addresses. Up to 50000 addresses, 20 MB, as `text/csv` or `application/x-ndjson`, in UTF-8. In
    *  CSV the first line names the columns: `address` or `email`, and perhaps `reason`; without such a line they are
@@ -260,6 +279,12 @@ export const operations = {
   deleteKey: { method: 'DELETE', path: '/api/keys/{id}', takes: ['id', 'query'] },
   rotateKey: { method: 'POST', path: '/api/keys/{id}/rotate', takes: ['id', 'body'] },
   getMe: { method: 'GET', path: '/api/me', takes: [] },
+  createUser: { method: 'POST', path: '/api/users', takes: ['body'] },
+  listUsers: { method: 'GET', path: '/api/users', takes: ['query'] },
+  getUser: { method: 'GET', path: '/api/users/{id}', takes: ['id'] },
+  updateUser: { method: 'PATCH', path: '/api/users/{id}', takes: ['id', 'body'] },
+  deleteUser: { method: 'DELETE', path: '/api/users/{id}', takes: ['id', 'query'] },
+  createUserLink: { method: 'POST', path: '/api/users/{id}/link', takes: ['id'] },
   createAccount: { method: 'POST', path: '/api/accounts', takes: ['body'] },
   listAccounts: { method: 'GET', path: '/api/accounts', takes: ['query'] },
   getAccount: { method: 'GET', path: '/api/accounts/{id}', takes: ['id'] },

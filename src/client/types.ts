@@ -87,9 +87,10 @@ export interface CreateKeyAnswer {
   /** The first characters of the secret. */
   hint: string
   scopes: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
-    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
+    | 'emails:send' | 'emails:read' | 'emails:metadata' | 'emails:list' | 'templates:read' | 'templates:write'
+    | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write'
+    | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'users:read' | 'users:write' | 'audit:read'
+    | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -123,9 +124,10 @@ export interface CreateKeyRequest {
   /** What the key may do. `["full"]` = everything. Only a live key of the first account with domains `["*"]` can
    *  have `operator`, and only from a key that has it. */
   scopes: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
-    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
+    | 'emails:send' | 'emails:read' | 'emails:metadata' | 'emails:list' | 'templates:read' | 'templates:write'
+    | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write'
+    | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'users:read' | 'users:write' | 'audit:read'
+    | 'dashboard' | 'operator' | 'full'>
   /** The domains the key may send from, 1 to 1000. `["*"]` = every domain of the account. */
   domains: string[]
   /** When the key expires. `null` = never. */
@@ -210,6 +212,21 @@ export interface CreateTemplateRequest {
   layout_id?: string | null
 }
 
+export interface CreateUserLinkAnswer {
+  /** The link, shown only here. */
+  url: string
+  expires_at: string
+}
+
+export interface CreateUserRequest {
+  /** The address by which a first sign-in at the issuer is recognised. It cannot be changed later. */
+  email: string
+  /** What people call the person. */
+  name?: string
+  /** What the person may do. `operator` only in the first account. */
+  role: 'operator' | 'owner' | 'developer' | 'support' | 'viewer'
+}
+
 export interface CreateWebhookAnswer {
   id: string
   url: string
@@ -270,6 +287,11 @@ export interface CreateWebhookRequest {
 
 export interface DeleteKeyAnswer {
   /** How many keys ended, this one included. */
+  revoked: number
+}
+
+export interface DeleteUserAnswer {
+  /** How many keys ended. */
   revoked: number
 }
 
@@ -724,9 +746,10 @@ export interface Key {
   /** The first characters of the secret. */
   hint: string
   scopes: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
-    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
+    | 'emails:send' | 'emails:read' | 'emails:metadata' | 'emails:list' | 'templates:read' | 'templates:write'
+    | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write'
+    | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'users:read' | 'users:write' | 'audit:read'
+    | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -766,13 +789,16 @@ export interface ListAuditAnswer {
     at: string
     /** Who did it. `null` = it was done before this was recorded. */
     actor: {
-      /** A `key` of the API, a `session` of the dashboard, an `operator` in the shell, or a `role`: Jetpost itself. */
-      kind: 'key' | 'session' | 'operator' | 'role'
-      /** The id of the key or session; the operator's user name; the role. */
+      /** A `key` of the API, a `session` of the dashboard that a key has opened, a `user` in the dashboard, an
+       *  `operator` in the shell, or a `role`: Jetpost itself. */
+      kind: 'key' | 'session' | 'user' | 'operator' | 'role'
+      /** The id of the key, session or user; the operator's user name; the role. */
       id: string
       /** The key that was used, itself or to open the session. */
       key_id: string | null
-      /** The key's name; else as `id`. */
+      /** The session of the dashboard. */
+      session_id: string | null
+      /** The name of the key or the user; else as `id`. */
       name: string
       /** The client's address. `null` = it came from the machine itself. */
       ip: string | null
@@ -784,9 +810,10 @@ export interface ListAuditAnswer {
       | 'domain.keys_retired' | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed'
       | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled'
       | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned'
-      | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened'
-      | 'session.confirmed' | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped'
-      | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+      | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'user.created' | 'user.changed'
+      | 'user.removed' | 'user.linked' | 'user.passkey_added' | 'user.passkey_removed' | 'session.link_made'
+      | 'session.opened' | 'session.confirmed' | 'session.ended' | 'erasure.requested' | 'rebuild.requested'
+      | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
     /** What was changed. `null` where it is an address. */
     subject_id: string | null
     /** The same for people. It may change: read the other fields in programs. */
@@ -925,6 +952,12 @@ export interface ListTemplatesAnswer {
   next_cursor: string | null
 }
 
+export interface ListUsersAnswer {
+  data: User[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
 export interface ListWebhooksAnswer {
   data: Webhook[]
   has_more: boolean
@@ -937,9 +970,10 @@ export interface Me {
   /** The first characters of the secret. */
   hint: string
   scopes: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
-    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
+    | 'emails:send' | 'emails:read' | 'emails:metadata' | 'emails:list' | 'templates:read' | 'templates:write'
+    | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write'
+    | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'users:read' | 'users:write' | 'audit:read'
+    | 'dashboard' | 'operator' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
@@ -1429,9 +1463,10 @@ export interface UpdateKeyRequest {
   /** What the key may do. `["full"]` = everything. Only a live key of the first account with domains `["*"]` can
    *  have `operator`, and only from a key that has it. */
   scopes?: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
-    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
-    | 'erasures:write' | 'audit:read' | 'dashboard' | 'operator' | 'full'>
+    | 'emails:send' | 'emails:read' | 'emails:metadata' | 'emails:list' | 'templates:read' | 'templates:write'
+    | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write'
+    | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'users:read' | 'users:write' | 'audit:read'
+    | 'dashboard' | 'operator' | 'full'>
   /** The domains the key may send from, 1 to 1000. `["*"]` = every domain of the account. */
   domains?: string[]
   /** When the key expires. `null` = never. */
@@ -1472,6 +1507,13 @@ export interface UpdateTemplateRequest {
   layout_id?: string | null
 }
 
+export interface UpdateUserRequest {
+  /** What people call the person. */
+  name?: string
+  /** What the person may do. `operator` only in the first account. */
+  role?: 'operator' | 'owner' | 'developer' | 'support' | 'viewer'
+}
+
 export interface UpdateWebhookRequest {
   /** Where events are POSTed. */
   url?: string
@@ -1496,6 +1538,22 @@ export interface UpdateWebhookRequest {
   mode?: 'live' | 'test' | 'both'
   /** Enables an endpoint that was disabled: it gets events from now on. */
   status?: 'enabled'
+}
+
+export interface User {
+  id: string
+  email: string
+  name: string
+  /** What the person may do. `operator` only in the first account. */
+  role: 'operator' | 'owner' | 'developer' | 'support' | 'viewer'
+  /** Where the person has signed in by OpenID Connect. `null` = nowhere. */
+  issuer: string | null
+  /** How many passkeys the person has. */
+  passkeys: number
+  /** When the person last used the dashboard, to within five minutes. `null` = not within 400 days, or it cannot be
+   *  known now. */
+  last_seen_at: string | null
+  created_at: string
 }
 
 export interface Webhook {
@@ -1593,6 +1651,11 @@ export interface DeleteKeyQuery {
   with_children?: boolean
 }
 
+export interface DeleteUserQuery {
+  /** Whether the keys that the person has made end too, and those that these have made. */
+  with_keys?: boolean
+}
+
 export interface ListDeliveriesQuery {
   /** How many to list, 1 to 100. 25 when left out. */
   limit?: number
@@ -1655,7 +1718,7 @@ export interface ListAuditQuery {
   limit?: number
   /** The `next_cursor` of the page before. */
   cursor?: string
-  /** Done by this key, also in the dashboard's sessions opened with it; or by this session, operator or role. */
+  /** Done by this key, also in the dashboard's sessions opened with it; or by this user, session, operator or role. */
   actor?: string
   /** This action. */
   action?:
@@ -1665,7 +1728,8 @@ export interface ListAuditQuery {
     | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
     | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
-    | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
+    | 'suppression.added' | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked'
+    | 'user.passkey_added' | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
     | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
     | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
   /** Done then or later. */
@@ -1677,7 +1741,7 @@ export interface ListAuditQuery {
 export interface ExportAuditQuery {
   /** `csv` when left out. */
   format?: 'csv' | 'ndjson'
-  /** Done by this key, also in the dashboard's sessions opened with it; or by this session, operator or role. */
+  /** Done by this key, also in the dashboard's sessions opened with it; or by this user, session, operator or role. */
   actor?: string
   /** This action. */
   action?:
@@ -1687,7 +1751,8 @@ export interface ExportAuditQuery {
     | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
     | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
-    | 'suppression.added' | 'suppression.removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
+    | 'suppression.added' | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked'
+    | 'user.passkey_added' | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
     | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
     | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
   /** Done then or later. */

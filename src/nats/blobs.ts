@@ -3,6 +3,7 @@ import { sleep } from '#src/base/backoff.ts'
 import { deadline } from '#src/base/errors.ts'
 import { CONTENT_BUCKET } from '#streams/topology.ts'
 import { api } from './api.ts'
+import { chunkSubject, CONTENT_STREAM, descriptionOf, getBlob, putBlob } from './blob-transfer.ts'
 import { certainly } from './certain.ts'
 import type { Bus } from './connect.ts'
 import { isUnanswered, JetStreamError, unreadable } from './errors.ts'
@@ -43,16 +44,12 @@ async function deleteOne (bus: Bus, stream: string, seq: number): Promise<void> 
   }
 }
 
-export const CONTENT_STREAM = `OBJ_${CONTENT_BUCKET}`
-
-const PLACES_TIMEOUT_MS = 5000
-
 /** Where an object of the store lies in its stream: its chunks, then its description; empty when there is none. The
  *  store's own deletion purges, which leaves the bytes on the disk. Throws when NATS does not answer. */
 export async function placesOfBlob (bus: Bus, name: string): Promise<number[]> {
   const described = await descriptionOf(bus, name)
   if (described === null) return []
-  const chunks = await chunksUnder(bus, `$O.${CONTENT_BUCKET}.C.${described.nuid}`)
+  const chunks = await chunksUnder(bus, chunkSubject(described.nuid))
   return [...chunks.map(({ seq }) => seq), described.seq]
 }
 
@@ -85,14 +82,6 @@ async function chunksUnder (bus: Bus, subject: string): Promise<Array<{ seq: num
 
 function nuidIn (description: Uint8Array): string {
   return (JSON.parse(Buffer.from(description).toString()) as { nuid: string }).nuid
-}
-
-async function descriptionOf (bus: Bus, name: string): Promise<{ nuid: string, seq: number } | null> {
-  const subject = `$O.${CONTENT_BUCKET}.M.${
-    Buffer.from(name).toString('base64').replaceAll('+', '-').replaceAll('/', '_')
-  }`
-  const message = await getMessage(bus, CONTENT_STREAM, { last_by_subj: subject }, 'leader', PLACES_TIMEOUT_MS)
-  return message === null ? null : { nuid: nuidIn(message.data), seq: message.seq }
 }
 
 const TIMEOUT_MS = 10_000
@@ -130,8 +119,7 @@ export async function openBlobs (bus: Bus): Promise<Blobs> {
   const put = async (name: string, bytes: Uint8Array) => {
     for (const endMs = performance.now() + TIMEOUT_MS;; await sleep(PAUSE_MS)) {
       try {
-        const store = await storeOf(bus.js)
-        return void await withConnection(bus, endMs - performance.now(), () => store.putBlob({ name }, bytes))
+        return await withConnection(bus, endMs - performance.now(), async ms => await putBlob(bus, name, bytes, ms))
       } catch (error) {
         if (!isUnanswered(error) || performance.now() + PAUSE_MS >= endMs) throw error
       }
@@ -141,7 +129,7 @@ export async function openBlobs (bus: Bus): Promise<Blobs> {
   return {
     put: async (name, bytes) => await deadline(put(name, bytes), TIMEOUT_MS, 'the object store took nothing in time'),
     async get (name, patient = false) {
-      const bytes = await ask(store => store.getBlob(name))
+      const bytes = await deadline(getBlob(bus, name), TIMEOUT_MS, 'the object store did not answer in time')
       if (bytes !== null || !patient) return bytes
       const described = await certainly(bus, CONTENT_STREAM, async () => await descriptionOf(bus, name))
       if (described === null) return null

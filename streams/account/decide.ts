@@ -1,5 +1,5 @@
 import { Refusal, type UnstampedOf } from '../define.ts'
-import type { AccountEntry, KeyEntry } from '../directory.ts'
+import type { AccountEntry, Principal } from '../directory.ts'
 import { DEFAULT_LIMITS } from '../key/decide.ts'
 import { byLimitClass, type LimitClass } from '../key/facts.ts'
 import {
@@ -23,7 +23,11 @@ export function accountLimitsOf ({ id, limits }: AccountEntry): Record<LimitClas
 }
 
 /** The same of a class, as one of its keys has it: an operator who gave that key more has meant it. */
-export function accountLimitOf (account: AccountEntry, key: KeyEntry, limitClass: LimitClass): number | null {
+export function accountLimitOf (
+  account: AccountEntry,
+  key: Pick<Principal, 'limits'>,
+  limitClass: LimitClass
+): number | null {
   const limit = accountLimitsOf(account)[limitClass]
   return limit === null ? null : Math.max(limit, key.limits[limitClass] ?? 0)
 }

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { AnyName, factType, Id, Nullable, Sequence, Time, type FactOf, type Upcast } from '../define.ts'
+import { AnyName, factType, Id, Nullable, PrincipalId, Sequence, Time, type FactOf, type Upcast } from '../define.ts'
 import { REASONS } from '../suppression/facts.ts'
 
 /** Where a recipient stands in a message's headers; bcc stands nowhere. */
@@ -31,8 +31,8 @@ export const EMAILS_MAX = 100
 /** What is asked for, without its content. */
 const asked = {
   email: Id('em'),
-  /** The key that asked. */
-  key: Id('key'),
+  /** The key that asked, or the user. */
+  key: PrincipalId,
   /** Asked with a test key: goes to the mail catcher only. */
   test: Type.Boolean(),
   from: Mailbox,
@@ -60,23 +60,30 @@ const asked = {
   onDoubt: Type.Union([Type.Literal('retry'), Type.Literal('hold')])
 }
 
+/** Before there were users only keys could ask. */
+function keysAlone<Data> (data: Data): Data {
+  return data
+}
+
 /** The command that was accepted: what is to be sent, to whom. Stream REQUESTS; the only fact that holds content. */
 export const EmailRequested = factType(
   'email.requested',
-  1,
+  2,
   Type.Object({
     ...asked,
     /** null = it lies in the object store CONTENT under the email's id. */
     content: Nullable(Content)
-  })
+  }),
+  [keysAlone]
 )
 
 /** A request without its content: what is known of an email for as long as its facts are kept. `request` = where it
  *  lies, or lay, in REQUESTS. */
 export const EmailRecorded = factType(
   'email.recorded',
-  1,
-  Type.Object({ ...asked, request: Sequence, requestedAt: Time })
+  2,
+  Type.Object({ ...asked, request: Sequence, requestedAt: Time }),
+  [keysAlone]
 )
 
 /** A request has got another place in REQUESTS. */

@@ -1,7 +1,7 @@
 import { FIRST_ACCOUNT } from '../account/facts.ts'
 import { parseDomain } from '../address.ts'
 import { NAME_LENGTH_MAX, Refusal, type UnstampedOf } from '../define.ts'
-import type { KeyEntry } from '../directory.ts'
+import type { KeyEntry, Principal } from './state.ts'
 import type { SendDefaults } from '../email/defaults.ts'
 import {
   KeyChanged,
@@ -10,6 +10,7 @@ import {
   KeyRotated,
   LIMIT_CLASSES,
   LIMIT_MAX,
+  PARTS_OF_SCOPES,
   SCOPES,
   type LimitClass,
   type Scope
@@ -30,11 +31,11 @@ export const DEFAULT_LIMITS: Record<LimitClass, number> = {
   other: 60
 }
 
-export function limitOf (key: KeyEntry, limitClass: LimitClass): number {
+export function limitOf (key: Pick<Principal, 'limits'>, limitClass: LimitClass): number {
   return key.limits[limitClass] ?? DEFAULT_LIMITS[limitClass]
 }
 
-export function isLive (key: KeyEntry, nowMs: number): boolean {
+export function isLive (key: Pick<Principal, 'expiresMs'>, nowMs: number): boolean {
   return key.expiresMs === null || key.expiresMs > nowMs
 }
 
@@ -50,25 +51,25 @@ export function previousUntilMs ({ previous }: KeyEntry, nowMs: number): number 
 }
 
 /** Spec 5: the scope must include the action. */
-export function mayDo (key: Powers, scope: Scope): boolean {
-  return key.scopes.includes('full') || key.scopes.includes(scope)
+export function mayDo ({ scopes }: Pick<Powers, 'scopes'>, scope: Scope): boolean {
+  return scopes.some(held => held === 'full' || held === scope || PARTS_OF_SCOPES[held]?.includes(scope) === true)
 }
 
 /** Whether it may see and do what concerns the whole installation. It takes more than the scope: `full` is all that its
  *  key can have, and only some keys can have this. */
-export function isOperator (key: KeyEntry): boolean {
+export function isOperator (key: Principal): boolean {
   return mayDo(key, 'operator') && canOperate(key)
 }
 
 /** Who may have the scope operator: neither another account, nor a key that was made to do less than its account. */
-export function operatorFault (key: OperatorClaim & Pick<KeyEntry, 'scopes'>): Refusal | null {
+export function operatorFault (key: OperatorClaim & Pick<Principal, 'scopes'>): Refusal | null {
   return !key.scopes.includes('operator') || canOperate(key) ? null : new Refusal(
     'invalid_scope',
     'operator must only be given to a live key of the first account with domains ["*"].'
   )
 }
 
-type OperatorClaim = Pick<KeyEntry, 'account' | 'test' | 'domains'>
+type OperatorClaim = Pick<Principal, 'account' | 'test' | 'domains'>
 
 function canOperate ({ account, test, domains }: OperatorClaim): boolean {
   return account === FIRST_ACCOUNT && !test && domains.includes('*')
@@ -76,7 +77,11 @@ function canOperate ({ account, test, domains }: OperatorClaim): boolean {
 
 /** Spec 4.1 rule 1: `from` must be on a domain linked to the key, and the domain must be its account's (or everybody's
  *  sandbox). */
-export function maySendFrom (key: KeyEntry, domain: string, owner: string | undefined): boolean {
+export function maySendFrom (
+  key: Pick<Principal, 'account' | 'domains'>,
+  domain: string,
+  owner: string | undefined
+): boolean {
   const owned = domain === SANDBOX_DOMAIN || owner === key.account
   return owned && (key.domains.includes('*') || key.domains.includes(domain))
 }
@@ -85,7 +90,7 @@ export function maySendFrom (key: KeyEntry, domain: string, owner: string | unde
 export const SANDBOX_DOMAIN = 'sandbox.jetpost.test'
 
 /** What a key may do, from where, until when, and whether its mail goes out. */
-export type Powers = Pick<KeyEntry, 'scopes' | 'domains' | 'expiresMs' | 'test'>
+export type Powers = Pick<Principal, 'scopes' | 'domains' | 'expiresMs' | 'test'>
 
 /** A key that may do nothing: within every other. */
 export const NO_POWERS: Powers = { scopes: [], domains: [], expiresMs: 0, test: true }
@@ -106,9 +111,9 @@ export const testKeyRefusal = () =>
 
 /** What the key that asks may not hand on; `held` is that key as it is now, or undefined when it has been revoked since
  *  it came in. */
-export function grantFault (held: KeyEntry | undefined, wanted: Powers[], nowMs: number): Refusal | null {
+export function grantFault (held: Principal | undefined, wanted: Powers[], nowMs: number): Refusal | null {
   if (held === undefined || !isLive(held, nowMs)) {
-    return new Refusal('unauthorized', 'The key of this request has been revoked or has expired.')
+    return new Refusal('unauthorized', 'The key or the user of this request is no more.')
   }
   const granted = mayDo(held, 'keys:write') && wanted.every(powers => isWithin(powers, held))
   return granted ? null : new Refusal('insufficient_permissions', 'A key cannot grant more than it holds.')

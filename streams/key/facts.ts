@@ -5,6 +5,8 @@ import { SendDefaults } from '../email/defaults.ts'
 export const SCOPES = [
   'emails:send',
   'emails:read',
+  'emails:metadata',
+  'emails:list',
   'templates:read',
   'templates:write',
   'domains:read',
@@ -16,12 +18,20 @@ export const SCOPES = [
   'suppressions:read',
   'suppressions:write',
   'erasures:write',
+  'users:read',
+  'users:write',
   'audit:read',
   'dashboard',
   'operator',
   'full'
 ] as const
 export type Scope = typeof SCOPES[number]
+
+/** Scopes that are a part of others: who may read emails may read them without their content, and list them. */
+export const PARTS_OF_SCOPES: Partial<Record<Scope, readonly Scope[]>> = {
+  'emails:read': ['emails:metadata', 'emails:list'],
+  'emails:metadata': ['emails:list']
+}
 
 /** The classes of spec section 8: each key has one window a minute for each. Batches have one of their own, so that
  *  they take no place of other requests, nor those of them. */

@@ -1,16 +1,15 @@
 import type { FactNamed, FactOn } from '../catalog.ts'
-import { keyBehind } from '../define.ts'
+import { principalBehind } from '../define.ts'
 import type { SendDefaults } from '../email/defaults.ts'
 import type { LimitClass, Scope } from './facts.ts'
 
-export interface KeyEntry {
+/** Who asks, or has signed in: a key, or a user with the powers of the role. */
+export interface Principal {
+  /** `key_…` or `usr_…`. */
   id: string
   account: string
   name: string
-  hash: string
-  hint: string
-  /** The secret before the last rotation, while it still works; Unix ms. */
-  previous: { hash: string, untilMs: number } | null
+  /** Its mail goes to the mail catcher only, and it changes test data alone. */
   test: boolean
   scopes: Scope[]
   domains: string[]
@@ -18,7 +17,14 @@ export interface KeyEntry {
   expiresMs: number | null
   defaults: SendDefaults
   limits: Partial<Record<LimitClass, number>>
-  /** Id of the key that made it, itself or by a session; null = another did. */
+}
+
+export interface KeyEntry extends Principal {
+  hash: string
+  hint: string
+  /** The secret before the last rotation, while it still works; Unix ms. */
+  previous: { hash: string, untilMs: number } | null
+  /** Id of the key or the user that made it, itself or by a session; null = another did. */
   madeBy: string | null
   createdAt: string
 }
@@ -30,6 +36,8 @@ export interface KeyMaps {
   keys: Map<string, KeyEntry>
   /** Of every key there ever was: what a revoked key has made is known by it. */
   keyOrigins: Map<string, Pick<KeyEntry, 'account' | 'madeBy'>>
+  /** Ids of users who were removed. */
+  formerUsers: Set<string>
 }
 
 /** Folds a fact about a key into them. */
@@ -53,13 +61,17 @@ export function evolveKeys (directory: KeyMaps, fact: FactOn<'key'>): void {
 
 function addKey (directory: KeyMaps, { data, account, time, actor }: FactNamed<'key.created'>): void {
   const { key: id, expiresAt, ...rest } = data
-  const madeBy = keyBehind(actor)
+  const madeBy = principalBehind(actor)
   directory.keyOrigins.set(id, { account, madeBy })
-  // Its maker was revoked while it made it: it never works, or it would outlive the revocation of both.
-  if (madeBy !== null && directory.keyOrigins.has(madeBy) && !directory.keys.has(madeBy)) return
+  // Its maker was revoked or removed while it made it: it never works, or it would outlive the revocation of both.
+  if (madeBy !== null && isGone(directory, madeBy)) return
   const key = { ...rest, id, account, previous: null, expiresMs: msOf(expiresAt), limits: {}, madeBy, createdAt: time }
   directory.keys.set(id, key)
   directory.keysByHash.set(key.hash, key)
+}
+
+function isGone ({ keyOrigins, keys, formerUsers }: KeyMaps, principal: string): boolean {
+  return formerUsers.has(principal) || (keyOrigins.has(principal) && !keys.has(principal))
 }
 
 function changeKey (directory: KeyMaps, { key: id, expiresAt, ...powers }: FactNamed<'key.changed'>['data']): void {

@@ -1,11 +1,12 @@
-import type { KeyEntry } from '../directory.ts'
+import type { Directory, KeyEntry, Principal } from '../directory.ts'
 import { isLive, mayDo } from '../key/decide.ts'
-import { SCOPES } from '../key/facts.ts'
+import { SCOPES, type Scope } from '../key/facts.ts'
+import { userPrincipal } from '../user/state.ts'
 import type { SessionEntry } from './state.ts'
 
 /** A session ends after this long, in ms, and sooner when nobody uses it. */
 export const SESSION_MS = 14 * 86_400_000
-/** Of one key at the same time: the one opened longest ago ends when there would be more. */
+/** Of one key or user at the same time: the one opened longest ago ends when there would be more. */
 export const SESSIONS_MAX = 50
 /** The secret in the cookie is replaced when it is this old. Not more often: each time is a fact in CONTROL, which is
  *  kept for ever. */
@@ -19,50 +20,63 @@ export const ROTATION_OVERLAP_MS = 3_600_000
 /** A sign-in link works once, for so long. */
 export const LINK_MS = 15 * 60_000
 
-/** What cannot be taken back asks for the key again when it was last shown so long ago. */
+/** What cannot be taken back asks again who sits there when they last showed it so long ago. */
 export const CONFIRMED_MS = 3_600_000
 
-export function mayOpenDashboard (key: KeyEntry): boolean {
-  return mayDo(key, 'dashboard')
+/** The key or the user with this id, as it is now. */
+export function principalOf ({ keys, users }: Directory, id: string): KeyEntry | Principal | undefined {
+  const user = users.get(id)
+  return user === undefined ? keys.get(id) : userPrincipal(user)
 }
 
-/** What somebody who signed in with this key may do: all that it may, and with the scope dashboard all there is in its
- *  account but the keys, whose powers could be greater than its own, and the audit log, which tells of them. */
-export function asVisitor (key: KeyEntry): KeyEntry {
-  return key.scopes.includes('full')
-    ? key
-    : {
-      ...key,
-      scopes: [
-        ...new Set([
-          ...key.scopes,
-          ...SCOPES.filter(scope => !['full', 'operator', 'audit:read'].includes(scope) && !scope.startsWith('keys:'))
-        ])
-      ]
-    }
+export function isUser ({ id }: Pick<Principal, 'id'>): boolean {
+  return id.startsWith('usr_')
 }
 
-/** Whether the secret with this hash opens the session: it is as good as its key, as long as the secret that it was
- *  opened with, and no longer. */
-export function isOpen (session: SessionEntry, key: KeyEntry | undefined, hash: string, nowMs: number): boolean {
+export function mayOpenDashboard (principal: Principal): boolean {
+  return isUser(principal) || mayDo(principal, 'dashboard')
+}
+
+/** What the scope dashboard does not open: what hands on powers that could be greater than the key's own, and the audit
+ *  log, which tells of them. */
+const isApart = (scope: Scope) => ['full', 'operator', 'audit:read'].includes(scope) || /^(keys|users):/.test(scope)
+
+/** What somebody may do who has signed in: a user what the role may; with a key all that it may, and with the scope
+ *  dashboard all there is in its account but what is apart. */
+export function asVisitor (principal: Principal): Principal {
+  if (isUser(principal) || principal.scopes.includes('full')) return principal
+  const { scopes } = principal
+  return { ...principal, scopes: [...new Set([...scopes, ...SCOPES.filter(scope => !isApart(scope))])] }
+}
+
+/** Whether the secret with this hash opens the session: it is as good as its key or user, a key's as long as the secret
+ *  that it was opened with, and no longer. */
+export function isOpen (
+  session: SessionEntry,
+  principal: KeyEntry | Principal | undefined,
+  hash: string,
+  nowMs: number
+): boolean {
   const { secretMs, previousHash } = session
   const known = session.hash === hash || (previousHash === hash && nowMs < secretMs + ROTATION_OVERLAP_MS)
-  return known && key !== undefined && !isOver(session, key, nowMs) && isLive(key, nowMs) && mayOpenDashboard(key)
+  return known && principal !== undefined && !isOver(session, principal, nowMs) && isLive(principal, nowMs) &&
+    mayOpenDashboard(principal)
 }
 
 /** When a session ends however it is used, Unix ms: a session opened with a secret that was rotated away ends with
  *  that secret. */
-export function endMs ({ untilMs, keyHash }: SessionEntry, { hash, previous }: KeyEntry): number {
-  if (keyHash === hash) return untilMs
-  return keyHash === previous?.hash ? Math.min(untilMs, previous.untilMs) : 0
+export function endMs ({ untilMs, keyHash }: SessionEntry, principal: KeyEntry | Principal): number {
+  if (!('hash' in principal) || keyHash === principal.hash) return untilMs
+  const { previous } = principal
+  return previous !== null && keyHash === previous.hash ? Math.min(untilMs, previous.untilMs) : 0
 }
 
 /** Whether a session has come to its end by itself. */
-export function isOver (session: SessionEntry, key: KeyEntry, nowMs: number): boolean {
-  return nowMs >= endMs(session, key) || nowMs >= session.secretMs + SESSION_IDLE_MS
+export function isOver (session: SessionEntry, principal: KeyEntry | Principal, nowMs: number): boolean {
+  return nowMs >= endMs(session, principal) || nowMs >= session.secretMs + SESSION_IDLE_MS
 }
 
-/** Whether who sits there was the key's holder not long ago: a browser may be left alone, or its cookie stolen. */
+/** Whether who sits there has shown who they are not long ago: a browser may be left alone, or its cookie stolen. */
 export function isConfirmed ({ confirmedMs }: SessionEntry, nowMs: number): boolean {
   return nowMs < confirmedMs + CONFIRMED_MS
 }

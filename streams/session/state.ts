@@ -5,10 +5,10 @@ import type { sessionFacts, SessionLinkMade, SessionOpened } from './facts.ts'
 export interface SessionEntry {
   id: string
   account: string
-  /** Id of the key it was opened with: as long as that one opens the dashboard, so does this. */
-  key: string
-  /** SHA-256 of the key's secret that it was opened with. */
-  keyHash: string
+  /** Id of the key or the user that has signed in: as long as that one opens the dashboard, so does this. */
+  principal: string
+  /** SHA-256 of the key's secret that it was opened with; null = a user has none. */
+  keyHash: string | null
   /** SHA-256 of the secret in the cookie. */
   hash: string
   previousHash: string | null
@@ -16,7 +16,7 @@ export interface SessionEntry {
   secretMs: number
   /** When it ends, Unix ms. */
   untilMs: number
-  /** When the key, or a link that stands for it, was last shown; Unix ms. */
+  /** When who sits there last showed who they are; Unix ms. */
   confirmedMs: number
   createdAt: string
   /** `Firefox 140 on Linux`; null = it did not say. */
@@ -30,8 +30,8 @@ export interface LinkEntry {
   /** Of the session that it opens. */
   session: string
   account: string
-  /** Id of the key that it stands for. */
-  key: string
+  /** Id of the key or the user that it stands for. */
+  principal: string
   /** SHA-256 of the secret in the link. */
   hash: string
   /** Until when it can be used, Unix ms. */
@@ -94,13 +94,13 @@ function openSession (
 ): void {
   const openedMs = Date.parse(time)
   for (const { id, untilMs } of sessions.values()) if (untilMs <= openedMs) sessions.delete(id)
-  const { session: id, key, hash, until, secret: keyHash = hashOf(key) ?? '', browser = null } = data
+  const { session: id, principal, hash, until, secret: keyHash = hashOf(principal) ?? null, browser = null } = data
   const link = links.get(id)
   if (link !== undefined) link.isUsed = true
   sessions.set(id, {
     id,
     account,
-    key,
+    principal,
     keyHash,
     hash,
     previousHash: null,

@@ -128,6 +128,8 @@ t.test('7 what Node or the router would refuse by themselves carries the headers
       ['a strange Expect', 'GET /api/emails HTTP/1.1\r\nExpect: banana', KEYED, 200],
       ['no Host', 'GET /api/emails HTTP/1.1', HOSTLESS, 400],
       ['no Host, unknown path', 'GET /api/nothing HTTP/1.1', HOSTLESS, 400],
+      ['two Hosts', 'GET /api/emails HTTP/1.1', `Host: other\r\n${KEYED}`, 400],
+      ['two Hosts, HTTP/1.0', 'GET /api/emails HTTP/1.0', `Host: other\r\n${KEYED}`, 400],
       ['a URL that cannot be decoded', 'GET /api/%zz HTTP/1.1', KEYED, 400],
       ['such a URL in absolute form', 'GET http://x/%61pi/%zz HTTP/1.1', KEYED, 400],
       ['such a URL with a method of its own', 'PATCH /api/%c0 HTTP/1.1', KEYED, 400]

@@ -197,3 +197,34 @@ t.test('what is wrong is said', async t => {
     body: { details: [{ field: 'scopes' }] }
   })
 })
+
+t.test('the scope operator leads to no more in the account of its key', async t => {
+  const onlyOperator = await keyOf(FIRST_ACCOUNT, { scopes: ['operator'], expires_at: '2099-01-01T00:00:00Z' })
+  const granting = await keyOf(FIRST_ACCOUNT, { scopes: ['operator', 'keys:write', 'emails:send'] })
+  const grant = async (key: string, scopes: string[]) =>
+    (await ask('POST', `/api/accounts/${FIRST_ACCOUNT}/keys`, { name: 'More', scopes, domains: ['*'] }, key)).status
+  t.equal(await grant(onlyOperator.key, ['full']), 403)
+  t.equal(await grant(onlyOperator.key, ['operator']), 403, 'nor to a key that does not end')
+  t.equal(await grant(granting.key, ['emails:read']), 403)
+  t.equal(await grant(granting.key, ['emails:send']), 201)
+  const { id } = await make()
+  const given = await ask(
+    'POST',
+    `/api/accounts/${id}/keys`,
+    { name: 'Theirs', scopes: ['full'], domains: ['*'] },
+    onlyOperator.key
+  )
+  t.equal(given.status, 201, "another account's keys are what the scope is for")
+})
+
+t.test("an account's audit log tells that its key ended with the operator's that made it", async t => {
+  const operator = await keyOf(FIRST_ACCOUNT, { scopes: ['operator', 'keys:write'] })
+  const { id } = await make()
+  const body = { name: 'Made', scopes: ['full'], domains: ['*'] }
+  const made = (await ask('POST', `/api/accounts/${id}/keys`, body, operator.key)).body
+  const reader = await keyOf(id)
+  t.equal((await ask('DELETE', `/api/keys/${operator.id}?with_children=true`)).status, 200)
+  t.equal((await ask('GET', '/api/me', undefined, made.key)).status, 401)
+  const told = await ask('GET', '/api/audit?action=key.revoked', undefined, reader.key)
+  t.match(told.body.data, [{ subject_id: made.id }])
+})

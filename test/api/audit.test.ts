@@ -67,7 +67,7 @@ t.test('commands by a key are told with the key and its address, and without any
     'suppression.removed'
   ])
   for (const { actor } of entries) {
-    t.strictSame(actor, { kind: 'key', id, key_id: id, name: 'Deployment', ip: '127.0.0.1' })
+    t.strictSame(actor, { kind: 'key', id, key_id: id, session_id: null, name: 'Deployment', ip: '127.0.0.1' })
   }
   const summaries = entries.map(({ summary }: { summary: string }) => summary)
   t.equal(summaries[0], 'Created the key Other (scopes: emails:send; domains: *; expires: never).')
@@ -110,7 +110,14 @@ t.test('commands in the dashboard are told with the session and its key', async 
     'session.ended'
   ])
   for (const { actor } of entries) {
-    t.strictSame(actor, { kind: 'session', id: session, key_id: id, name: 'Person', ip: '127.0.0.1' })
+    t.strictSame(actor, {
+      kind: 'session',
+      id: session,
+      key_id: id,
+      session_id: session,
+      name: 'Person',
+      ip: '127.0.0.1'
+    })
   }
   t.strictSame(await doneBy(session), entries, 'the session alone')
   const { body: { data: [made] } } = await ask('GET', '/api/keys?limit=1')
@@ -133,7 +140,7 @@ t.test('mail and what follows from it names nobody', async t => {
 
 t.test('who starts Jetpost is told as a role', async t => {
   t.match((await doneBy('start')).at(0), {
-    actor: { kind: 'role', id: 'start', key_id: null, name: 'start', ip: null },
+    actor: { kind: 'role', id: 'start', key_id: null, session_id: null, name: 'start', ip: null },
     action: 'account.created',
     subject_id: FIRST_ACCOUNT
   })
@@ -191,7 +198,7 @@ t.test('filters, pages and files', async t => {
   const csv = await ask('GET', `/api/audit/export?actor=${id}`)
   t.match(csv.headers.get('content-disposition'), 'audit.csv')
   const [head, row] = csv.body.split('\r\n')
-  t.equal(head, 'id,at,actor_kind,actor_id,key_id,actor_name,ip,action,subject_id,summary')
+  t.equal(head, 'id,at,actor_kind,actor_id,key_id,actor_name,ip,action,subject_id,summary,session_id')
   t.match(row, `${last.id},${last.at},key,${id},${id},'=cmd(),127.0.0.1,suppression.added,,"Suppressed`, 'no formula')
 })
 
@@ -230,7 +237,7 @@ t.test('a key is revoked with all that comes from it, and nothing else', async t
   const left = await make('Left', gone.key)
   await ask('DELETE', `/api/keys/${gone.id}`)
   const visitor = await visit(app)
-  t.match((await visitor.get(`/dashboard/keys/${left.id}`)).html, `<code>${gone.id}</code>, which was revoked`)
+  t.match((await visitor.get(`/dashboard/keys/${left.id}`)).html, `<code>${gone.id}</code>, which is no more`)
   t.match(await ask('DELETE', `/api/keys/${gone.id}?with_children=true`), { status: 200, body: { revoked: 1 } })
   t.equal(await isLive(left.key), false, 'also when the first was revoked long before')
 

@@ -447,6 +447,7 @@ const ELSEWHERE: Record<string, string> = {
   quota_exceeded: 'api/accounts: past its quota an account sends nothing',
   invalid_quota: 'shown by jetpost accounts quota',
   busy: 'api/bounds: big bodies wait for room',
+  no_dashboard: 'api/users: below a path there is no dashboard to sign in to',
   content_expired: 'api/email-guards: the content of an email ends after days',
   dns_unavailable: 'api/domains: a resolver that does not answer',
   too_many_streams: 'api/events: streams up to the limit',

@@ -6,7 +6,7 @@ import { testEventBody } from '#streams/delivery/test-event.ts'
 import type { Decision } from '#streams/email/decide.ts'
 import { eventBody, eventOf } from '#streams/email/event.ts'
 import type { Engagement } from '#streams/email/engagements.ts'
-import { LIMIT_CLASSES, SCOPES } from '#streams/key/facts.ts'
+import { LIMIT_CLASSES, PARTS_OF_SCOPES, SCOPES, type Scope } from '#streams/key/facts.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/attempt.ts'
 import packageJson from '../../package.json' with { type: 'json' }
@@ -445,9 +445,11 @@ const own = (await app.request('GET', '/api/keys?limit=100')).body.data.find((ke
 await app.limitKey(own.id, Object.fromEntries(LIMIT_CLASSES.map(name => [name, 100_000])))
 
 const without = new Map<string, Promise<{ secret: string }>>()
-/** A key that may do everything but this. */
+/** A key that may do everything but this, and what this is a part of. */
 function keyWithout (scope: string): Promise<{ secret: string }> {
-  const made = without.get(scope) ?? app.newKey({ scopes: SCOPES.filter(name => name !== scope && name !== 'full') })
+  const isWith = (name: Scope) =>
+    name === scope || name === 'full' || PARTS_OF_SCOPES[name]?.includes(scope as Scope) === true
+  const made = without.get(scope) ?? app.newKey({ scopes: SCOPES.filter(name => !isWith(name)) })
   without.set(scope, made)
   return made
 }

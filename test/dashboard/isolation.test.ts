@@ -24,8 +24,10 @@ const BY_THE_CLOCK = new RegExp(`^(${
     'session\\.'
   ].join('|')
 })`)
-/** Forms that stand there for moments only: what they would ask for. */
+/** Forms that stand there for moments, or for people alone: what they would ask for. */
 const FLEETING: Record<string, Form> = {
+  'POST /passkeys': { action: '/dashboard/passkeys', fields: {} },
+  'POST /passkeys/:id/remove': { action: '/dashboard/passkeys/AQID/remove', fields: {} },
   'POST /operations/projections/:name/stop': { action: '/dashboard/operations/projections/emails/stop', fields: {} },
   'POST /operations/dead-letters/:name/retry': { action: '/dashboard/operations/dead-letters/emails/retry', fields: {} }
 }

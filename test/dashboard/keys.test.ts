@@ -228,16 +228,16 @@ t.test('who may not see keys reads so, and who may not change them gets no forms
   const other = await app.newKey({ name: 'Other' })
   const blind = await visit(app, (await app.newKey({ name: 'Watcher', scopes: ['dashboard'] })).secret)
   for (const path of ['/dashboard/keys', `/dashboard/keys/${other.id}`]) {
-    t.match(await blind.get(path), { status: 403, html: /This session may not see keys/ })
+    t.match(await blind.get(path), { status: 403, html: /the key Watcher, which does not have the scope keys:read\./ })
   }
   t.match(await blind.post('/dashboard/keys', { name: 'More', scopes: 'full', domains: '*' }), {
     status: 403,
-    html: /This session may not see keys/
+    html: /does not have the scope keys:write/
   })
   t.equal((await blind.post(`/dashboard/keys/${other.id}/revoke`)).status, 403)
   const seeing = await visit(app, (await app.newKey({ name: 'Auditor', scopes: ['dashboard', 'keys:read'] })).secret)
   t.notMatch((await seeing.get('/dashboard/keys')).html, 'Create a key')
-  t.match(await seeing.get('/dashboard/keys/new'), { status: 403, html: /may see keys, but not change them/ })
+  t.match(await seeing.get('/dashboard/keys/new'), { status: 403, html: /does not have the scope keys:write/ })
   t.match(await seeing.get(`/dashboard/keys/${other.id}`), { status: 200, html: /may see keys, but not change them/ })
   const stranger = await visit(app, await app.newAccountKey())
   t.equal((await stranger.get(`/dashboard/keys/${other.id}`)).status, 404)

@@ -131,8 +131,8 @@ t.test('on the sign-in page no line touches the next', async t => {
   const { page } = await openPage(t, app.url)
   await page.goto('/dashboard/sign-in')
   const boxes = await Promise.all(
-    ['h1', 'label[for=field-key]', '#field-key', 'button', 'main > p.hint'].map(async selector =>
-      (await page.locator(selector).first().boundingBox())!
+    ['h1', 'label[for=field-key]', '#field-key', 'form[action="/dashboard/sign-in"] button', 'main > p.hint'].map(
+      async selector => (await page.locator(selector).first().boundingBox())!
     )
   )
   const gaps = boxes.slice(1).map(({ y }, i) => Math.round(y - boxes[i]!.y - boxes[i]!.height))

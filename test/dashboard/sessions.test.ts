@@ -182,8 +182,11 @@ t.test('what cannot be taken back asks for the key again after an hour, and is d
   const sent = { address: 'gone@example.com', confirmation: 'gone@example.com' }
   const guarded: Array<[path: string, fields: Record<string, string>]> = [
     ['/dashboard/keys', { name: 'New', scopes: 'emails:read', domains: '*', once: 'x' }],
+    [`/dashboard/keys/${one.id}`, { name: 'Wider', scopes: 'full', domains: '*' }],
     [`/dashboard/keys/${one.id}/rotate`, { once: 'y' }],
     [`/dashboard/keys/${one.id}/revoke`, {}],
+    ['/dashboard/webhooks', { url: 'https://example.com/thief', events: 'email.delivered', once: 'z' }],
+    [`/dashboard/webhooks/${hook.id}`, { url: 'https://example.com/thief', events: 'email.delivered' }],
     [`/dashboard/webhooks/${hook.id}/rotate`, {}],
     ['/dashboard/erasures', sent]
   ]

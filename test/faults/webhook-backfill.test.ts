@@ -21,7 +21,7 @@ import type { Recorded } from '#streams/define.ts'
 import { backfillId } from '#streams/replay/decide.ts'
 import { placeOf } from '#streams/place.ts'
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
-import { openHookRig, type HookRig } from '../support/hook-rig.ts'
+import { askedIn, openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { LONG_ONLY } from '../support/long.ts'
 
@@ -37,13 +37,9 @@ function startOne (factLog: FactLog, directory: LiveDirectory): Role {
 
 /** Places in EMAILS that the fan-out itself has brought to an endpoint, each as often as it has. */
 function liveOf (facts: AnyFact[], webhook: string): number[] {
-  return facts.flatMap(fact => {
-    if (
-      fact.type === 'delivery.requested' && fact.data.webhook === webhook && fact.data.replay === null &&
-      !fact.data.batch
-    ) return fact.data.events.map(({ seq }) => seq)
-    return fact.type === 'batch.joined' && fact.data.webhook === webhook ? [fact.data.event.seq] : []
-  })
+  const live = askedIn(facts).filter(owed => owed.webhook === webhook && owed.replay === null && !owed.batch)
+  const joined = facts.filter(fact => fact.type === 'batch.joined').filter(({ data }) => data.webhook === webhook)
+  return [...live.flatMap(({ events }) => events.map(({ seq }) => seq)), ...joined.map(({ data }) => data.event.seq)]
 }
 
 /** Up to where the backfill brings what there is. */
@@ -278,15 +274,14 @@ t.test('with a backfill each event reaches the endpoint by one delivery, alone a
   await batches.waitFor(() => reached().size === 160, 30_000)
   t.same(reached(), new Set(events))
   for (const { webhook } of [one, many]) {
-    const asked = (facts: AnyFact[]) =>
-      facts.filter(fact => fact.type === 'delivery.requested').filter(({ data }) => data.webhook === webhook.id)
-    const ids = (facts: AnyFact[]) => asked(facts).flatMap(({ data }) => data.events.map(({ id }) => id))
+    const asked = (facts: AnyFact[]) => askedIn(facts).filter(owed => owed.webhook === webhook.id)
+    const ids = (facts: AnyFact[]) => asked(facts).flatMap(({ events }) => events.map(({ id }) => id))
     const ended = (facts: AnyFact[]) =>
       facts.some(fact => fact.type === 'replay.ended' && fact.data.webhook === webhook.id)
     const facts = await rig.facts(facts => ended(facts) && new Set(ids(facts)).size === 160)
     t.same(ids(facts).toSorted(), events.toSorted(), 'each once')
     for (const replay of [backfillId(webhook.id), null]) {
-      t.ok(asked(facts).some(({ data }) => data.replay === replay), 'both have their part')
+      t.ok(asked(facts).some(owed => owed.replay === replay), 'both have their part')
     }
   }
 })

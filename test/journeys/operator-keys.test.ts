@@ -62,6 +62,34 @@ t.test('a key is made, shown, rotated and revoked in the shell', async t => {
   t.match(await keys('rotate', id), { code: 1, err: `There is no key ${id}` })
 })
 
+t.test('a person is added, changed, let in and removed in the shell', async t => {
+  const users = async (...args: string[]) => await jetpostHere(['users', ...args], env)
+  const json = async (...args: string[]) => JSON.parse((await users(...args, '--json')).out)
+  const [made] = await json('create', 'Root@Example.com', '--role', 'operator', '--name', 'Root')
+  t.match(made, { id: /^usr_/, role: 'operator', url: /\/dashboard\/link\?token=/, expires_at: /Z$/ })
+  t.match(await users('create', 'root@example.com'), {
+    code: 1,
+    err: 'root@example.com is a user of this account already.'
+  })
+  t.match(await users('create', 'root'), { code: 2, err: 'email must be an email address.' })
+  t.match(await users('create', 'b@example.com', '--role', 'king'), { code: 2, err: 'role must be one of operator,' })
+  const openings = await Promise.all(['/', made.url].map(async link => {
+    const body = new URLSearchParams({ token: new URL(link, app.url).searchParams.get('token') ?? '' })
+    return (await fetch(`${app.url}/dashboard/link`, { method: 'POST', body, redirect: 'manual' })).status
+  }))
+  t.strictSame(openings, [422, 303])
+  t.match(await json('change', 'root@example.com', '--role', 'support'), [{
+    id: made.id,
+    name: 'Root',
+    role: 'support'
+  }])
+  t.match(await users('link', made.id), { code: 0, out: /^http.*token=[\w-]{69}\n$/ })
+  t.match(await json('list'), [{ id: made.id, email: 'root@example.com', role: 'support', passkeys: 0 }])
+  t.match(await json('remove', made.id, '--with-keys'), [{ id: made.id, removed: true, keys: 0 }])
+  t.strictSame(await json('list'), [])
+  t.match(await users('remove', made.id), { code: 1, err: `There is no user ${made.id}.` })
+})
+
 t.test('an account is made, limited and listed in the shell', async t => {
   const accounts = (...args: string[]) => jetpostHere(['accounts', ...args], env)
   const [{ id }] = JSON.parse((await accounts('create', 'Second shop', '--json')).out)

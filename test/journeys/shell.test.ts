@@ -25,7 +25,7 @@ const jetpost = (args: string[], extra: Record<string, string> = {}) => runJetpo
 const here = (args: string[]) => jetpostHere(args, env)
 
 t.test('help and version; what is not understood ends with 2 and a sentence', async t => {
-  t.match(await jetpost(['help']), { code: 0, out: /^Accounts, keys, domains\n.*\n {2}keys +list/m })
+  t.match(await jetpost(['help']), { code: 0, out: /^Accounts, keys, people, domains\n.*\n {2}keys +list/m })
   t.match(await here(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
   t.match(await jetpost(['dance']), { code: 2, err: 'There is no command "dance"' })
   t.match(await here(['keys', 'create', '--colour', 'red']), { code: 2, err: '--colour' })
@@ -42,7 +42,10 @@ t.test('words that a command does not take end with 2, and -h tells what it take
     ['start', '--json'],
     ['migrate', 'x'],
     ['domains', 'list', 'x'],
-    ['keys', 'list', 'x']
+    ['keys', 'list', 'x'],
+    ['users', 'list', 'x'],
+    ['users', 'create'],
+    ['users', 'change', 'x']
   ]
   await Promise.all(
     surplus.map(async args =>
@@ -56,6 +59,7 @@ t.test('words that a command does not take end with 2, and -h tells what it take
       'bench',
       'accounts',
       'keys',
+      'users',
       'domains',
       'me',
       'dashboard',

@@ -15,7 +15,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
 import { replayFactIn, type ReplayWish } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
-import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
+import { askedIn, openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { LONG, LONG_ONLY } from '../support/long.ts'
 import { freshDatabase, type Ending } from '../support/servers.ts'
@@ -380,16 +380,13 @@ t.test('a backfill: each event since start_at arrives, and is asked for exactly 
   t.strictSame([...new Set(bodiesOf(late(sink.requests)))].sort(), events.map(({ body }) => body).sort())
   const last = await rig.happen('delivered')
   await sink.waitFor(requests => late(requests).some(({ body }) => body.toString() === last.body))
-  const owed = requestedIn(
-    await rig.facts(facts =>
-      requestedIn(facts).filter(({ data }) => data.webhook === webhook.id).length > events.length
-    )
-  ).filter(({ data }) => data.webhook === webhook.id)
-  t.equal(new Set(owed.map(({ data }) => data.delivery)).size, owed.length)
+  const asked = (facts: AnyFact[]) => askedIn(facts).filter(owed => owed.webhook === webhook.id)
+  const owed = asked(await rig.facts(facts => asked(facts).length > events.length))
+  t.equal(new Set(owed.map(({ delivery }) => delivery)).size, owed.length)
   t.equal(owed.length, events.length + 1)
   const [past, live] = [
-    owed.filter(({ data }) => data.replay !== null),
-    owed.filter(({ data }) => data.replay === null)
+    owed.filter(({ replay }) => replay !== null),
+    owed.filter(({ replay }) => replay === null)
   ]
   t.ok(past.length >= 300 && live.length > 0, `${past.length} after, ${live.length} live`)
 })

@@ -16,7 +16,7 @@ import { createCheckpoints } from '#src/workers/projector/commit.ts'
 import { moveCheckpoints, readPositions, waitFor } from '#src/postgres/checkpoint.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { ask, inTransaction } from '#src/postgres/query.ts'
-import { answerFrom } from '#src/postgres/reads.ts'
+import { answerFrom, readTurns } from '#src/postgres/reads.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
 import { ACCOUNT, attempted, delivered, requested } from '../support/facts.ts'
 import { openLine } from '../support/line.ts'
@@ -100,7 +100,8 @@ t.test('a read that NATS leaves without an answer says so, and does not blame Po
   }
   const silent = { ...bus, nc: Object.create(bus.nc, { request: { value: request } }) as typeof bus.nc }
   const reading = answerFrom(
-    { pool, checkpoints: createCheckpoints(silent, pool) },
+    { pool, checkpoints: createCheckpoints(silent, pool), turns: readTurns() },
+    ACCOUNT,
     emails,
     getEmail({ account: ACCOUNT, id: 'em_0' })
   )

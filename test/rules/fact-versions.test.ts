@@ -15,6 +15,20 @@ const RECIPIENT = { email: 'em_01m7ysevjmwmdcr41jq5rymhkp', n: 0, request: 7, to
 
 /** What facts of older versions are read as, word for word: data that an upcast may never come to read otherwise. */
 const READ_AS: Record<string, object> = {
+  'session.link_made.v1': {
+    session: 'ses_1',
+    principal: 'key_1',
+    hash: 'a'.repeat(64),
+    until: '2026-11-23T10:15:00.000Z'
+  },
+  'session.opened.v1': {
+    session: 'ses_1',
+    principal: 'key_1',
+    hash: 'a'.repeat(64),
+    until: '2026-12-06T10:00:00.000Z'
+  },
+  'email.requested.v1': JSON.parse(read('email.requested', 1).toString()).data,
+  'email.recorded.v1': JSON.parse(read('email.recorded', 1).toString()).data,
   'email.suppressed.v1': { ...RECIPIENT, from: '', tags: [], reason: 'bounce' },
   'email.canceled.v1': { ...RECIPIENT, from: '', tags: [] },
   'email.opened.v1': {

@@ -2,7 +2,8 @@ import t from 'tap'
 import { newId } from '#src/base/id.ts'
 import { createTokens, type Pointer } from '#src/content/token.ts'
 import type { BounceReport, ReportedRecipient } from '#src/feedback/report.ts'
-import { createAllowance, networkOf, ReceiveSlots } from '#src/servers/inbound-smtp/allowance.ts'
+import { networkOf } from '#src/base/network.ts'
+import { createAllowance, ReceiveSlots } from '#src/servers/inbound-smtp/allowance.ts'
 import { decideRecipient, tokenIn } from '#src/servers/inbound-smtp/recipient.ts'
 import { namedRecipients, effectOf } from '#src/workers/inbound/effect.ts'
 
@@ -100,6 +101,7 @@ t.test('a network is an address, or 48 bits of an IPv6 address, which is what on
   t.not(networkOf('2001:db8:1::9'), networkOf('2001:db8:2::9'))
   t.equal(networkOf('::1'), '0:0:0')
   t.equal(networkOf('2001:db8::1'), '2001:db8:0')
+  t.equal(networkOf('::FFFF:192.0.2.7'), '192.0.2.7', 'as a socket for both families writes it')
 })
 
 t.test('whom a mail is about: the address it came to before anything in it', async t => {

@@ -29,7 +29,7 @@ function session (given: Partial<SessionEntry> = {}): SessionEntry {
   return {
     id: 'ses_one',
     account: 'acc_one',
-    key: 'key_one',
+    principal: 'key_one',
     keyHash: 'a',
     hash: 'now',
     previousHash: null,
@@ -120,7 +120,7 @@ t.test('full and dashboard open the dashboard, no other scope does', async t => 
   )
 })
 
-t.test('the scope dashboard is all but keys and the audit log, within the bounds of the key', async t => {
+t.test('the scope dashboard is all but keys, people and the audit log, within the bounds of the key', async t => {
   const own = keyEntry({ scopes: ['dashboard'], domains: ['a.example'], expiresMs: NOW_MS, test: true })
   const visitor = asVisitor(own)
   const may = (scope: Scope) => mayDo(visitor, scope)
@@ -129,7 +129,9 @@ t.test('the scope dashboard is all but keys and the audit log, within the bounds
     'full',
     'keys:read',
     'keys:write',
-    'operator'
+    'operator',
+    'users:read',
+    'users:write'
   ])
   t.strictSame({ ...visitor, scopes: own.scopes }, own, 'domains, end and kind stay as they are')
   t.strictSame(own.scopes, ['dashboard'], 'and the key is not changed')
@@ -161,7 +163,7 @@ t.test('links are folded: made, used by the session they open, forgotten a day a
   t.strictSame(directory.links.get('ses_a'), { ...link, session: 'ses_a' })
   tell(NOW_MS + 1, 'session.opened', {
     session: 'ses_a',
-    key: 'key_one',
+    principal: 'key_one',
     hash: 'b'.repeat(64),
     until: new Date(NOW_MS + HOUR_MS).toISOString()
   })
@@ -203,7 +205,7 @@ t.test('sessions are folded: opened, given a new secret, ended; ended ones leave
   })
   tell(NOW_MS, 'session.opened', {
     session: 'ses_a',
-    key: 'key_one',
+    principal: 'key_one',
     hash: hash('a'),
     until: new Date(NOW_MS + HOUR_MS).toISOString()
   })
@@ -213,13 +215,13 @@ t.test('sessions are folded: opened, given a new secret, ended; ended ones leave
     previousHash: hash('a'),
     secretMs: NOW_MS + 1,
     untilMs: NOW_MS + HOUR_MS,
-    key: 'key_one',
+    principal: 'key_one',
     keyHash: hash('k'),
     account: 'acc_one'
   })
   tell(NOW_MS + HOUR_MS, 'session.opened', {
     session: 'ses_b',
-    key: 'key_one',
+    principal: 'key_one',
     hash: hash('c'),
     secret: hash('j'),
     until: new Date(NOW_MS + 2 * HOUR_MS).toISOString()

@@ -10,7 +10,8 @@ export interface Certificate {
   cert: string
 }
 
-/** An authority that nobody else trusts, and certificates of its for the names and addresses given, valid for `days`. */
+/** An authority that nobody else trusts, and certificates of its for names and addresses,
+ *  valid for `days`. */
 export function createAuthority (days = 2): { ca: string, certify(...names: string[]): Certificate } {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-ca-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))

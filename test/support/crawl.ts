@@ -1,4 +1,5 @@
 import { parse } from 'parse5'
+import type { Scope } from '#streams/key/facts.ts'
 import type { DashboardContext } from '#src/servers/dashboard/dashboard-context.ts'
 import { ALL_PAGES } from '#src/servers/dashboard/pages.ts'
 import type { Shown, Visitor } from './dashboard.ts'
@@ -8,6 +9,8 @@ import { LONG } from './long.ts'
 export interface Route {
   method: 'GET' | 'POST'
   path: string
+  /** What it takes; null = a session alone. */
+  scope: Scope | null
   name: string
   matches(path: string): boolean
 }
@@ -37,9 +40,9 @@ const SAME_QUERY_MAX = 2
 /** All pages there are, so that a new one is never forgotten. */
 export function dashboardRoutes (): Route[] {
   const routes: Route[] = []
-  const stand = (method: Route['method']) => (path: string) => {
+  const stand = (method: Route['method']) => (path: string, scope: Scope | null) => {
     const pattern = new RegExp(`^/dashboard${path === '/' ? '/?' : path.replaceAll(/:\w+/g, '[^/]+')}$`)
-    routes.push({ method, path, name: `${method} ${path}`, matches: given => pattern.test(given) })
+    routes.push({ method, path, scope, name: `${method} ${path}`, matches: given => pattern.test(given) })
   }
   // They are only told what there is; nobody asks them for anything.
   const nowhere: unknown = new Proxy({}, { get: () => nowhere })

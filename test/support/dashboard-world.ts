@@ -39,6 +39,7 @@ export async function openWorld (
   await Promise.all([
     ask('POST', '/api/domains', { name: 'shop-of-ada.example' }),
     ask('POST', '/api/keys', { name: 'Till in Lane 4', scopes: ['emails:send'], domains: ['*'] }),
+    ask('POST', '/api/users', { email: 'grace-of-the-shop@example.com', role: 'developer' }),
     ask('POST', '/api/suppressions', { address: 'suppressed-by-hand@customer.example' })
   ])
   await app.send({ to: 'late@example.com', scheduled_at: new Date(Date.now() + 86_400_000).toISOString() })

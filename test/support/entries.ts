@@ -1,5 +1,6 @@
 import type { AccountEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
+import type { UserEntry } from '#streams/user/state.ts'
 
 export function accountEntry (id: string, suspended: AccountEntry['suspended']): AccountEntry {
   return { id, name: 'Shop', limits: {}, recipientsPerDay: null, suspended, resumedAt: null, createdAt: '' }
@@ -21,6 +22,21 @@ export function keyEntry (given: Partial<KeyEntry> = {}): KeyEntry {
     defaults: NO_DEFAULTS,
     limits: {},
     madeBy: null,
+    createdAt: '',
+    ...given
+  }
+}
+
+/** A viewer of the directory, but for what is given. */
+export function userEntry (given: Partial<UserEntry> = {}): UserEntry {
+  return {
+    id: 'usr_one',
+    account: 'acc_one',
+    address: 'ada@example.com',
+    name: 'Ada',
+    role: 'viewer',
+    identity: null,
+    passkeys: [],
     createdAt: '',
     ...given
   }

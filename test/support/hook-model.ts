@@ -222,7 +222,8 @@ export function faultsInEnds (told: Told, { kind, said, webhook }: Endpoint, tri
 /** Why the facts of one delivery are no legal history, or null. Each continues a state that an earlier one has left;
  *  with `once`, the very last one: then nobody was killed, so nobody did a step again. */
 export function illegal ({ steps }: History, tries: number, once: boolean): string | null {
-  let open = new Set<number>()
+  // Where the endpoint answers, its first fact is its first attempt.
+  let open = new Set([0])
   const members = JSON.stringify(steps[0]!.data.events)
   for (const [i, step] of steps.entries()) {
     const made = step.type === 'delivery.requested'

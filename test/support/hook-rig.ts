@@ -14,6 +14,7 @@ import { follow } from '#src/nats/follow.ts'
 import { startWebhooks, type WebhooksOptions } from '#src/workers/webhooks/webhook-workers.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Recorded } from '#streams/define.ts'
+import type { Owed } from '#streams/delivery/facts.ts'
 import { EmailBounced, EmailDeferred, EmailDelivered } from '#streams/email/facts.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
@@ -184,6 +185,15 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
     happen: (type, extra) => happen(factLog, type, extra),
     facts: (enough, timeoutMs) => readWebhooks(bus, enough, timeoutMs)
   }
+}
+
+/** What is owed to endpoints: each `delivery.requested`, and each delivery without one, which went directly. */
+export function askedIn (facts: AnyFact[]): Owed[] {
+  const requested = facts.filter(fact => fact.type === 'delivery.requested').map(({ data }) => data)
+  const key = ({ delivery, replay }: Owed) => `${delivery} ${replay}`
+  const known = new Set(requested.map(key))
+  const tried = facts.filter(fact => fact.type === 'delivery.attempted').map(({ data }) => data)
+  return [...requested, ...new Map(tried.filter(owed => !known.has(key(owed))).map(owed => [key(owed), owed])).values()]
 }
 
 async function happen (

@@ -59,6 +59,8 @@ const undelivered: Make = async app => {
 const newDomain = (): Call => ({ body: { name: fresh('d#.example') } })
 const newSuppression = (): Call => ({ body: { address: fresh('s-#@example.com') } })
 const domain = created('/api/domains', () => newDomain().body)
+const newUser = (): Call => ({ body: { email: fresh('u-#@example.com'), role: 'viewer' } })
+const user = created('/api/users', () => newUser().body)
 const key = created('/api/keys', () => ({ name: fresh('Key #'), scopes: ['emails:send'], domains: ['*'] }))
 /** Nobody listens there. */
 const HOOK = 'http://127.0.0.1:9/'
@@ -175,6 +177,19 @@ export const recipes: Record<string, Recipe> = {
   listKeys: { valid: simply },
   getKey: { valid: key },
   getMe: { valid: simply },
+
+  createUser: { valid: async () => newUser(), also: { 409: twice('/api/users', newUser) } },
+  listUsers: { valid: simply },
+  getUser: { valid: user },
+  updateUser: { valid: user, also: { 409: 'takes a user who asks: dashboard/people has it' } },
+  deleteUser: {
+    valid: user,
+    also: {
+      200: async app => ({ ...await user(app), query: 'with_keys=true' }),
+      409: 'takes a user who asks: dashboard/people has it'
+    }
+  },
+  createUserLink: { valid: user, also: { 409: 'takes a JETPOST_PUBLIC_URL with a path: api/users has it' } },
 
   createAccount: { valid: simply },
   listAccounts: { valid: simply },

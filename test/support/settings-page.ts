@@ -30,6 +30,7 @@ const GROUPS: Array<[title: string, names: Array<keyof Config>]> = [
   ['Outgoing mail', ['smtpUrl', 'smtpConnections', 'hostname', 'mxPort', 'mxAllowPrivate', 'dns']],
   ['Mail that comes back', ['bounceDomain', 'inboundPort', 'inboundHost', 'tlsCert', 'tlsKey']],
   ['Accounts, domains and webhooks', ['apiKey', 'domains', 'requireVerifiedDomains', 'webhookAllowPrivate']],
+  ['People', ['oidcIssuer', 'oidcClientId', 'oidcClientSecret', 'oidcAllowedDomains', 'oidcDefaultRole']],
   ['Alerts', ['alertTo', 'alertFrom', 'alertUrl', 'alertSecret']],
   ['Accounts', ['suspendBounces', 'suspendComplaints']],
   ['Embedded servers', ['natsBin', 'natsPort', 'postgresPort', 'catcherPort']]

@@ -9,7 +9,7 @@ import { changeAccount, createAccount, resumeAccount, suspendAccount } from '#sr
 import { createKeyFor } from '#src/actions/key.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Api } from './context.ts'
-import { CreateKeyRequest, KEY_FIELDS, keyAnswer, keyFaults, newKeyOf, OpenKeyAnswer } from './keys.ts'
+import { CreateKeyRequest, KEY_FIELDS, keyAnswer, keyAskerOf, keyFaults, newKeyOf, OpenKeyAnswer } from './keys.ts'
 import { askerOf, IdParams, MUST_BE_OBJECT, textFaults } from './params.ts'
 import { ResourceRoutes } from './resource.ts'
 
@@ -132,7 +132,7 @@ export function accountRoutes (app: Api, services: Services): void {
     schema: { params: IdParams, body: CreateKeyRequest, response: { 201: OpenKeyAnswer } },
     errors: [404, 409],
     faults: request => keyFaults(request, clock.nowMs()),
-    act: request => createKeyFor(services, askerOf(request), request.params.id, newKeyOf(request.body)),
+    act: request => createKeyFor(services, keyAskerOf(request), request.params.id, newKeyOf(request.body)),
     fieldOf: KEY_FIELDS,
     location: ({ key }) => `/api/keys/${key.id}`,
     tell: ({ key, secret }) => ({ key: secret, ...keyAnswer(key, clock.nowMs(), null) })

@@ -19,7 +19,7 @@ const filters = {
       minLength: 1,
       maxLength: 200,
       description:
-        "Done by this key, also in the dashboard's sessions opened with it; or by this session, operator or " +
+        "Done by this key, also in the dashboard's sessions opened with it; or by this user, session, operator or " +
         'role.'
     })
   ),
@@ -64,8 +64,8 @@ export function auditRoutes (app: Api, reads: Reads): void {
   }, async request => {
     const { faults, ...filters } = readFilters(request.query, schemaFaults(request))
     const { limit, before } = readPage(request, parseCursor, faults)
-    const { account } = request.key!
-    return await answerFrom(reads, audit, listAudit({ account, ...filters, limit, cursor: before }))
+    const { account } = request.principal!
+    return await answerFrom(reads, account, audit, listAudit({ account, ...filters, limit, cursor: before }))
   })
 
   app.get('/audit/export', {
@@ -85,7 +85,7 @@ export function auditRoutes (app: Api, reads: Reads): void {
     const { faults, ...filters } = readFilters(query, found)
     if (found.length + faults.length > 0) throw invalid([...found, ...faults])
     const { format = 'csv' } = query
-    const lines = await exportAudit(reads, { account: request.key!.account, ...filters }, format)
+    const lines = await exportAudit(reads, { account: request.principal!.account, ...filters }, format)
     return await sendFile(request, reply, { name: 'audit', format, lines })
   })
 }

@@ -76,7 +76,7 @@ export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): 
     refuse(mode, linked)
     return await acceptor.underKey(request, async claim => {
       if (isRepeat(claim)) return replay(reply, claim.earlier)
-      const context = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
+      const context = { principal: request.principal!, correlation: request.id, budget: newRenderBudget() }
       const results = await prepareAll(services, context, linked)
       refuse(mode, results)
       return await acceptor.accept(request, reply, claim, acceptanceOf(results))

@@ -3,8 +3,9 @@ import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
 import { isInRanges, type AddressRanges } from '#src/base/config-values.ts'
 import type { Log } from '#src/base/log.ts'
+import { networkOf } from '#src/base/network.ts'
 
-/** Connections of this process at once, as far as its descriptors allow, and of one address. */
+/** Connections of this process at once, as far as its descriptors allow, and of one address or IPv6 network. */
 const CONNECTIONS_MAX = 10_000
 const OF_ADDRESS_MAX = 1000
 /** Of the descriptors of this process; the rest is for NATS, PostgreSQL, SMTP and webhooks. */
@@ -31,15 +32,17 @@ export function closeIdleConnections (app: FastifyInstance): void {
   })
 }
 
-/** Bounds connections, in all and of each address that is not one of our proxies'. One too many is closed at once. */
+/** Bounds connections, in all and of each address or IPv6 network that is not one of our proxies'. One too many is
+ *  closed at once. */
 export function boundConnections (app: FastifyInstance, proxies: AddressRanges, log: Log): void {
   const counts = new Map<string, number>()
   const refuse = refusing(log)
   app.server.maxConnections = connectionsMax()
   app.server.on('drop', () => refuse())
   app.server.on('connection', (connection: Socket) => {
-    const { remoteAddress: address } = connection
-    if (address === undefined || isInRanges(proxies, address)) return
+    const { remoteAddress } = connection
+    if (remoteAddress === undefined || isInRanges(proxies, remoteAddress)) return
+    const address = networkOf(remoteAddress)
     const count = (counts.get(address) ?? 0) + 1
     counts.set(address, count)
     connection.once('close', () => {

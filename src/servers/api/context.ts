@@ -11,7 +11,7 @@ import type {
   RawServerDefault
 } from 'fastify'
 import type { Actor, FieldFault } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { Principal } from '#streams/directory.ts'
 import { hasMoreValuesThan, isDeeperThan } from '#streams/json.ts'
 import { isOperator, mayDo, testKeyRefusal } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
@@ -23,7 +23,8 @@ import type { Counters } from '#src/nats/counters.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 import { type Authenticator, authorizationOf, needsLiveKey } from './auth.ts'
-import { BodyBudget } from './body-budget.ts'
+import { turnsOfBigBodies } from './big-bodies.ts'
+import { BodyBudget, type ArrivingBody } from './body-budget.ts'
 import {
   answer,
   asProblem,
@@ -63,23 +64,28 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 function parseJsonStrictly (app: Pick<FastifyInstance, keyof FastifyInstance>): void {
   app.removeAllContentTypeParsers()
   const parse = app.getDefaultJsonParser('error', 'error')
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    const problem = encodingProblem(request)
-    if (problem !== null) return done(problem)
-    if (hasMoreValuesThan(body as Buffer, VALUES_MAX)) return done(tooManyValues())
-    let text: string
-    try {
-      text = utf8.decode(body as Buffer)
-    } catch {
-      return done(malformedJson())
-    }
-    // Some clients name the type on each request, also where there is nothing to send.
-    if (text === '' && !needsBody(request)) return done(null, undefined)
-    void parse(request, text, (error, value) => {
-      if (error !== null) done(malformedJson())
-      else done(isDeeperThan(value, DEPTH_MAX) ? tooDeep() : null, value)
+  const inTurn = turnsOfBigBodies(app)
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    inTurn((request, body, done) => {
+      const problem = encodingProblem(request)
+      if (problem !== null) return done(problem)
+      if (hasMoreValuesThan(body as Buffer, VALUES_MAX)) return done(tooManyValues())
+      let text: string
+      try {
+        text = utf8.decode(body as Buffer)
+      } catch {
+        return done(malformedJson())
+      }
+      // Some clients name the type on each request, also where there is nothing to send.
+      if (text === '' && !needsBody(request)) return done(null, undefined)
+      void parse(request, text, (error, value) => {
+        if (error !== null) done(malformedJson())
+        else done(isDeeperThan(value, DEPTH_MAX) ? tooDeep() : null, value)
+      })
     })
-  })
+  )
 }
 
 /** A body that is compressed or in another charset would be garbage, read as UTF-8. */
@@ -98,8 +104,8 @@ function needsBody ({ routeOptions: { schema } }: FastifyRequest): boolean {
 declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks; set before anything else happens under /api. */
-    key: KeyEntry | null
-    /** Who is behind a request from within; null = the key itself. */
+    principal: Principal | null
+    /** Who is behind a request from within; null = the principal itself. */
     actor: Actor | null
     /** The request's place in its window, on its way. */
     rateLimit: Promise<RateLimitStatus> | RateLimitStatus | null
@@ -147,7 +153,7 @@ export function apiContext (
 ): Limiter {
   const limiter = createLimiter(counters, services.directory, services.factLog.clock)
   const methodsOf = rememberMethods(app)
-  app.decorateRequest('key', null)
+  app.decorateRequest('principal', null)
   app.decorateRequest('actor', null)
   app.decorateRequest('rateLimit', null)
   app.setValidatorCompiler(({ schema, httpPart }) =>
@@ -207,18 +213,19 @@ function authenticate (
     const inside = internalKeys.holderOf(authorization)
     // Requests from within are counted where they come from, or not at all.
     if (inside !== null) {
-      keyUses.note(inside.key, clock.nowMs())
+      keyUses.note(inside.principal, clock.nowMs())
       return void Object.assign(request, inside)
     }
     const found = authenticator.keyOf(authorization, request.ip)
-    request.key = found instanceof Promise ? await found : found
-    if (request.key === null) {
+    const key = found instanceof Promise ? await found : found
+    if (key === null) {
       request.rateLimit = limiter.countUnauthenticated(request.ip, limitClass)
       throw unauthorized()
     }
-    keyUses.note(request.key, clock.nowMs())
+    request.principal = key
+    keyUses.note(key, clock.nowMs())
     // On its way while the body arrives; looked at before anything else is answered.
-    request.rateLimit = limiter.count(request.key, limitClass)
+    request.rateLimit = limiter.count(key, limitClass)
   }
 }
 
@@ -266,7 +273,9 @@ function isEmptyObject (value: unknown): boolean {
 
 async function refuseOverLimit (request: FastifyRequest): Promise<void> {
   const status = await request.rateLimit
-  if (request.key !== null && status !== null && status.retryAfterS !== null) throw rateLimited(status.retryAfterS)
+  if (request.principal !== null && status !== null && status.retryAfterS !== null) {
+    throw rateLimited(status.retryAfterS)
+  }
 }
 
 const OVERLAP_BYTES_MAX = 64 * 1024
@@ -280,24 +289,35 @@ const OPERATORS_ONLY = 'The key must be a live key of the first account, for all
 
 /** Why this key may not ask this; null = it may. */
 function refusalOf (
-  { key, method, routeOptions: { config } }: FastifyRequest,
+  { principal, method, routeOptions: { config } }: FastifyRequest,
   { now }: Pick<LiveDirectory, 'now'>
 ): HttpProblem | null {
   const { scope, sends = false } = config
-  if (scope !== undefined && !mayDo(key!, scope)) return forbidden(`The key must have the scope ${scope}.`, scope)
-  if (scope === 'operator' && !isOperator(key!)) return forbidden(OPERATORS_ONLY, scope)
-  if (key!.test && needsLiveKey(method, config)) return forbidden(testKeyRefusal().message)
-  const suspended = sends ? now.accounts.get(key!.account)?.suspended : null
+  if (scope !== undefined && !mayDo(principal!, scope)) return forbidden(`The key must have the scope ${scope}.`, scope)
+  if (scope === 'operator' && !isOperator(principal!)) return forbidden(OPERATORS_ONLY, scope)
+  if (principal!.test && needsLiveKey(method, config)) return forbidden(testKeyRefusal().message)
+  const suspended = sends ? now.accounts.get(principal!.account)?.suspended : null
   return suspended == null ? null : accountSuspended(suspended.reason)
 }
 
 /** Room for a big body, until its answer has gone. Throws 503. */
-async function takeRoom (budget: BodyBudget, { headers, key, routeOptions }: FastifyRequest, { raw }: FastifyReply) {
+async function takeRoom (budget: BodyBudget, request: FastifyRequest, { raw }: FastifyReply) {
+  const { headers, principal, routeOptions } = request
   const announced = Number(headers['content-length'] ?? Infinity)
-  const giveBack = await budget.take(key!.account, Math.min(announced, routeOptions.bodyLimit))
+  const giveBack = await budget.take(principal!.account, Math.min(announced, routeOptions.bodyLimit), arriving(request))
   if (giveBack === null) throw unavailable('busy', 'Too many big bodies arrive at once: try again.')
   if (raw.closed) giveBack()
   else raw.once('close', giveBack)
+}
+
+function arriving ({ raw }: FastifyRequest): ArrivingBody {
+  const { socket } = raw
+  const before = socket.bytesRead
+  return {
+    isWhole: () => raw.complete,
+    bytesRead: () => socket.bytesRead - before,
+    cut: () => void socket.destroy()
+  }
 }
 
 function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProblem {

@@ -137,7 +137,8 @@ export function deliveryRoutes (app: Api, services: Services, reads: Reads): voi
 }
 
 function listRoutes (app: Api, services: Services, reads: Reads): void {
-  const list = async (asked: DeliveryQuestion) => await answerFrom(reads, deliveries, listDeliveries(asked))
+  const list = async (asked: DeliveryQuestion) =>
+    await answerFrom(reads, asked.account, deliveries, listDeliveries(asked))
   const described = ({ data, ...page }: DeliveryPage) => ({
     ...page,
     data: data.map(delivery => describe(delivery, services))
@@ -191,7 +192,7 @@ type DeliveryQuestion = Parameters<typeof listDeliveries>[0]
 function questionIn (request: FastifyRequest): DeliveryQuestion {
   const { filters, faults } = filtersIn(request)
   const { limit, before: cursor } = readPage(request, parsePlace, faults)
-  return { account: request.key!.account, filters, limit, cursor }
+  return { account: request.principal!.account, filters, limit, cursor }
 }
 
 /** The filters of a query, and the faults of meaning where the schema has found none. */
@@ -227,8 +228,8 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
       response: { 200: DeliveryRecord }
     }
   }, async request => {
-    const [{ account }, { id }] = [request.key!, request.params]
-    const found = isDeliveryId(id) ? await answerFrom(reads, deliveries, getDelivery({ account, id })) : null
+    const [{ account }, { id }] = [request.principal!, request.params]
+    const found = isDeliveryId(id) ? await answerFrom(reads, account, deliveries, getDelivery({ account, id })) : null
     if (found === null) throw notFound()
     const seq = await findDelivery(reads.pool)(account, id)
     const body = seq === null ? null : await readBody(services.factLog.bus, seq)
@@ -246,9 +247,10 @@ function oneRoutes (app: Api, services: Services, reads: Reads): void {
       response: { 202: ReplayAnswer }
     }
   }, async (request, reply) => {
-    const [{ account }, { id }] = [request.key!, request.params]
+    const [{ account }, { id }] = [request.principal!, request.params]
     // One that was requested a moment ago is there to be found.
-    const isThere = isDeliveryId(id) && await answerFrom(reads, deliveries, getDelivery({ account, id })) !== null
+    const isThere = isDeliveryId(id) &&
+      await answerFrom(reads, account, deliveries, getDelivery({ account, id })) !== null
     if (!isThere) throw notFound()
     await seeAllWrites(services)
     const owed = granted(await replayDelivery(services, askerOf(request), id, findDelivery(reads.pool)))

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { emails } from '#projections/emails/project.ts'
 import { findRequest } from '#projections/emails/queries.ts'
 import type { Refusal } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { Principal } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import {
   cancelEmail,
@@ -114,7 +114,7 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
 
 interface EmailParams {
   params: { id: string }
-  key: KeyEntry | null
+  principal: Principal | null
 }
 
 /** The request of an email that the key may change. Throws 404, 403, and 409 when its content is gone. */
@@ -125,7 +125,7 @@ async function findChangeable (
 ): Promise<{ email: string, found: StoredRequest }> {
   const { email, found } = await findEmail(services, reads, request)
   if (found === null) throw conflict('content_expired', 'The content of this email is no longer kept.')
-  if (!mayChange(services, request.key!, found)) {
+  if (!mayChange(services, request.principal!, found)) {
     throw forbidden('The key must be linked to the domain of the email, and of its mode.')
   }
   return { email, found }
@@ -135,10 +135,10 @@ async function findChangeable (
 export async function findEmail (
   services: Services,
   reads: Reads,
-  { params: { id }, key }: EmailParams
+  { params: { id }, principal }: EmailParams
 ): Promise<{ email: string, found: StoredRequest | null }> {
   if (!isEmailId(id)) throw notFound()
-  const seq = await answerFrom(reads, emails, findRequest({ account: key!.account, id }))
+  const seq = await answerFrom(reads, principal!.account, emails, findRequest({ account: principal!.account, id }))
   if (seq === null) throw notFound()
   return { email: id, found: await loadRequest(services.factLog.bus, seq, id) }
 }

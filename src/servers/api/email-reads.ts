@@ -82,7 +82,7 @@ const METADATA_FILTER = /^metadata\[([^\]]{1,200})\]$/
 
 export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services, 'factLog'>, reads: Reads): void {
   app.get('/emails', {
-    config: { scope: 'emails:read' },
+    config: { scope: 'emails:list' },
     schema: {
       operationId: 'listEmails',
       summary: 'List emails',
@@ -100,13 +100,14 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
     const { limit, before } = readPage(request, parseCursor, meaningFaults(request.query))
     return await answerFrom(
       reads,
+      request.principal!.account,
       emails,
-      listEmails({ account: request.key!.account, filters: filtersOf(request.query), limit, cursor: before })
+      listEmails({ account: request.principal!.account, filters: filtersOf(request.query), limit, cursor: before })
     )
   })
 
   app.get('/emails/:id', {
-    config: { scope: 'emails:read', errors: [404] },
+    config: { scope: 'emails:metadata', errors: [404] },
     schema: {
       operationId: 'getEmail',
       summary: 'Get an email',
@@ -122,9 +123,9 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
     const { params: { id }, query: { as_of: asOf } } = request
     refuseFaults(request, momentFaults(asOf, clock))
     if (!isEmailId(id)) throw notFound()
-    const { account } = request.key!
+    const { account } = request.principal!
     const email = asOf === undefined
-      ? await answerFrom(reads, emails, getEmail({ account, id }))
+      ? await answerFrom(reads, account, emails, getEmail({ account, id }))
       : await emailAt(account, id, parseTime(asOf)!)
     if (email === null) throw notFound()
     return email
@@ -132,7 +133,7 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
 
   /** The request is in the projection, what was known then in the log. */
   async function emailAt (account: string, id: string, atMs: number): Promise<EmailRecord | null> {
-    const asked = await answerFrom(reads, emails, findAsked({ account, id }))
+    const asked = await answerFrom(reads, account, emails, findAsked({ account, id }))
     return asked === null ? null : await emailAsOf(bus, asked, atMs)
   }
 }

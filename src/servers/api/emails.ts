@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { domainOf } from '#streams/address.ts'
 import { Refusal, type FieldFault } from '#streams/define.ts'
-import type { DomainEntry, KeyEntry } from '#streams/directory.ts'
+import type { DomainEntry, Principal } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, sendingDomainOf, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
 import { InvalidVariables } from '#src/actions/template-cache.ts'
@@ -53,7 +53,7 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
     if (domain instanceof HttpProblem) throw domain
     return await acceptor.underKey(request, async claim => {
       if (isRepeat(claim)) return replay(reply, claim.earlier)
-      const context = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
+      const context = { principal: request.principal!, correlation: request.id, budget: newRenderBudget() }
       const prepared = await prepareEmail(services, context, draft, domain!)
       if (prepared instanceof Refusal) throw invalid(faultsOfRefusal(prepared))
       const answer = { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
@@ -68,10 +68,10 @@ const CATCH_UP_MS = 1000
  *  been added on another node a moment ago: the directory catches up before anything is refused. */
 export async function sendingDomains (
   services: Pick<Services, 'directory'>,
-  { key }: FastifyRequest,
+  { principal }: FastifyRequest,
   drafts: readonly EmailDraft[]
 ): Promise<Array<DomainEntry | 'sandbox' | HttpProblem>> {
-  const found = () => drafts.map(draft => linkedDomain(services, key!, draft))
+  const found = () => drafts.map(draft => linkedDomain(services, principal!, draft))
   const domains = found()
   if (!domains.some(domain => domain instanceof HttpProblem)) return domains
   await services.directory.catchUp(CATCH_UP_MS)
@@ -80,16 +80,16 @@ export async function sendingDomains (
 
 function linkedDomain (
   services: Pick<Services, 'directory'>,
-  key: KeyEntry,
+  principal: Principal,
   draft: EmailDraft
 ): DomainEntry | 'sandbox' | HttpProblem {
-  const domain = sendingDomainOf(services, key, draft)
+  const domain = sendingDomainOf(services, principal, draft)
   if (!(domain instanceof Refusal)) return domain
-  return forbidden(`${domain.message} ${stepToLink(key, domainOf(draft.from.address))}`)
+  return forbidden(`${domain.message} ${stepToLink(principal, domainOf(draft.from.address))}`)
 }
 
 /** A key may send from a domain that it names, or from all, once the account has the domain. */
-function stepToLink ({ id, account, domains }: KeyEntry, name: string): string {
+function stepToLink ({ id, account, domains }: Principal, name: string): string {
   if (!domains.includes('*') && !domains.includes(name)) return `Link it: PATCH /api/keys/${id} with domains.`
   const option = account === FIRST_ACCOUNT ? '' : ` --account ${account}`
   return `Add the domain: npx jetpost domains add ${name}${option}, or POST /api/domains.`

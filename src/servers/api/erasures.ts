@@ -51,10 +51,10 @@ function createRoute (app: Api, services: Services, reads: Reads, kept: Retentio
     attachValidation: true
   }, async (request, reply) => {
     refuseFaults(request, textFaults(request, 'address', mailAddress))
-    const { account } = request.key!
+    const { account } = request.principal!
     const { address } = request.body
     const hashes = erasureHashes(services.vault, account, parseAddress(address)!)
-    const pending = await answerFrom(reads, erasures, pendingErasure({ account, hashes, kept }))
+    const pending = await answerFrom(reads, account, erasures, pendingErasure({ account, hashes, kept }))
     const receipt = pending ?? receiptOf(granted(await requestErasure(services, askerOf(request), address)), kept)
     void reply.code(202).header('location', `/api/erasures/${receipt.id}`)
     return receipt
@@ -75,8 +75,8 @@ function readRoutes (app: Api, reads: Reads, kept: RetentionPeriods): void {
     attachValidation: true
   }, async request => {
     const { limit, before } = readPage(request, parseCursor)
-    const { account } = request.key!
-    return await answerFrom(reads, erasures, listErasures({ account, limit, cursor: before, kept }))
+    const { account } = request.principal!
+    return await answerFrom(reads, account, erasures, listErasures({ account, limit, cursor: before, kept }))
   })
 
   app.get('/erasures/:id', {
@@ -89,8 +89,13 @@ function readRoutes (app: Api, reads: Reads, kept: RetentionPeriods): void {
       response: { 200: ErasureRecord }
     }
   }, async request => {
-    const { key, params: { id } } = request
-    const receipt = await answerFrom(reads, erasures, getErasure({ account: key!.account, id, kept }))
+    const { principal, params: { id } } = request
+    const receipt = await answerFrom(
+      reads,
+      principal!.account,
+      erasures,
+      getErasure({ account: principal!.account, id, kept })
+    )
     if (receipt === null) throw notFound()
     return receipt
   })

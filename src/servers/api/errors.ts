@@ -173,7 +173,7 @@ export const bodyTooLarge = (bytesMax: number) =>
 export const cutShort = () => refused(400, 'malformed_request', 'The body must be as long as Content-Length says.')
 export const malformedText = () => refused(400, 'malformed_text', 'The body must be UTF-8.')
 export const malformedUrl = () => refused(400, 'malformed_request', 'The URL must be percent-encoded UTF-8.')
-export const missingHost = () => refused(400, 'malformed_request', 'The Host header is required.')
+export const missingHost = () => refused(400, 'malformed_request', 'The Host header must be given once.')
 export const unavailable = (code: string, sentence: string, retryAfterS = 2, more: Record<string, unknown> = {}) =>
   new HttpProblem(503, { error: sentence, code, ...more }, { 'retry-after': String(retryAfterS) })
 /** Which emails an error is about. */

@@ -72,7 +72,7 @@ With \`Accept: text/event-stream\` it is an endless stream of server-sent events
 takes no \`limit\`, and ends with its key. An account can have 20 streams on one server; one more gets 503
 \`too_many_streams\`. A client that reads nothing for a minute is disconnected.`
 
-const SCOPE = 'emails:read'
+const SCOPE = 'emails:metadata'
 /** No other request can use the connection: kept alive, it would delay a stop. */
 const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -112,7 +112,7 @@ export function eventRoutes (app: Api, services: Services, { log, streams: limit
   }, async (request, reply) => {
     if (wantsStream(request.headers.accept)) return await answerStream(services, streams, request, reply)
     const { limit = LIMIT_DEFAULT, after } = request.query
-    const cursors = cursorsOf(services.tokens, request.key!.account)
+    const cursors = cursorsOf(services.tokens, request.principal!.account)
     const wanted = read(request, cursors)
     const fromSeq = await positionOf(services, wanted, cursors, { after }) ?? 0
     const { events, seq, more } = await eventsAfter(services, wanted, fromSeq, limit)
@@ -132,7 +132,7 @@ async function answerStream (
   request: FastifyRequest,
   reply: FastifyReply
 ): Promise<FastifyReply> {
-  const cursors = cursorsOf(services.tokens, request.key!.account)
+  const cursors = cursorsOf(services.tokens, request.principal!.account)
   const wanted = read(request, cursors)
   const fromSeq = await positionOf(services, wanted, cursors, {
     'Last-Event-ID': lastEventId(request),
@@ -161,7 +161,7 @@ function read (request: FastifyRequest, cursors: Cursors): Wanted {
   if (faults.all.length > 0) throw invalid(faults.all)
   const { type, email_id: email = null, created_after: from, created_before: to } = request.query as EventsQuery
   return {
-    account: request.key!.account,
+    account: request.principal!.account,
     types: type === undefined ? null : new Set(type),
     email,
     fromMs: msOf(from),

@@ -53,7 +53,7 @@ export class Acceptor {
   async underKey<T> (request: FastifyRequest, accept: (claim: IdempotencyClaim | null) => Promise<T>): Promise<T> {
     const text = idempotencyKeyOf(request)
     if (text === null) return await accept(null)
-    const { account, test } = request.key!
+    const { account, test } = request.principal!
     // What was tried with a test key is not done: the same under a live key is another request.
     const key = { hash: sha256Hex(test ? `test ${text}` : text), bodyHash: sha256Hex(canonical(request.body)) }
     return await this.alone(
@@ -72,15 +72,15 @@ export class Acceptor {
   ): Promise<Body> {
     // Not before the emails are prepared: a 403 or 422 says more.
     if (claim !== null && claim.earlier !== null) throw mismatch(claim.earlier)
-    const giveBack = await this.quota.take(request.key!, emails)
+    const giveBack = await this.quota.take(request.principal!, emails)
     try {
       const kept = claim === null ? null : { key: claim.key, answer }
-      await acceptEmails(this.services, { account: request.key!.account, correlation: request.id }, emails, kept)
+      await acceptEmails(this.services, { account: request.principal!.account, correlation: request.id }, emails, kept)
       return give(reply, answer)
     } catch (error) {
       if (!(error instanceof AcceptanceUnknown)) giveBack()
       if (claim === null || !(error instanceof Conflict)) throw error
-      const earlier = await this.findWinner(request.key!.account, claim.key.hash)
+      const earlier = await this.findWinner(request.principal!.account, claim.key.hash)
       if (!isRepeat({ ...claim, earlier })) throw mismatch(earlier)
       return replay(reply, earlier)
     }

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import type { Actor } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { Principal } from '#streams/directory.ts'
 
 /** What somebody may do who was let in at another door, and who that is. */
 export interface InternalHolder {
-  key: KeyEntry
+  principal: Principal
   actor: Actor
 }
 

@@ -233,8 +233,8 @@ export function keyRoutes (app: Api, services: Services): void {
 }
 
 /** A key that asks changes keys within its own powers. */
-function keyAskerOf (request: FastifyRequest): KeyAsker {
-  return { ...askerOf(request), by: request.key!.id }
+export function keyAskerOf (request: FastifyRequest): KeyAsker {
+  return { ...askerOf(request), by: request.principal!.id }
 }
 
 export function newKeyOf (

@@ -4,6 +4,7 @@ import type { LimitClass } from '#streams/key/facts.ts'
 import { DEFAULT_LIMITS, limitOf } from '#streams/key/decide.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Clock } from '#src/base/clock.ts'
+import { networkOf } from '#src/base/network.ts'
 import type { Counters } from '#src/nats/counters.ts'
 
 const WINDOW_MS = 60_000
@@ -66,7 +67,7 @@ export function createLimiter (counters: Counters, directory: Pick<LiveDirectory
         unauthenticatedWindow = window
         unauthenticated = new Map()
       }
-      const name = `${limitClass} ${address}`
+      const name = `${limitClass} ${networkOf(address)}`
       const position = (unauthenticated.get(name) ?? 0) + 1
       unauthenticated.set(name, position)
       return statusOf(position, DEFAULT_LIMITS[limitClass], window, nowMs)

@@ -52,7 +52,7 @@ export function meRoute (app: Api, services: Services, quota: DailyQuota): void 
   }, async request => {
     await seeAllWrites(services)
     const { accounts, keys } = services.directory.now
-    const key = keys.get(request.key!.id)
+    const key = keys.get(request.principal!.id)
     // It was revoked a moment ago, on another node.
     if (key === undefined) throw unauthorized()
     const account = accounts.get(key.account)!

@@ -23,6 +23,7 @@ export const TAGS: Record<string, string> = {
   Templates: 'Mustache templates with versions that never change.',
   Domains: 'The domains mail is sent from, and the DNS records they need.',
   Keys: 'API keys: what they may do, from which domains, until when.',
+  Users: 'The people who sign in to the dashboard, and what they may do.',
   Accounts: 'The accounts of the installation, for its operators: their limits, quotas and first keys.',
   Webhooks: WEBHOOKS,
   Suppressions: 'Addresses that get no more mail.',

@@ -73,8 +73,8 @@ export function timeFaults (request: FastifyRequest, field: string): FieldFault[
   return textFaults(request, field, text => (parseTime(text) === null ? new Refusal(fault.code, fault.message) : null))
 }
 
-export function askerOf ({ key, id, ip, actor }: FastifyRequest): Asker {
-  const { account, id: keyId, test } = key!
+export function askerOf ({ principal, id, ip, actor }: FastifyRequest): Asker {
+  const { account, id: keyId, test } = principal!
   return { account, correlation: id, actor: actor ?? { kind: 'key', id: keyId, ip }, test }
 }
 

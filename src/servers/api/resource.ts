@@ -8,7 +8,7 @@ import type {
   RawServerDefault
 } from 'fastify'
 import type { FieldFault, Refusal } from '#streams/define.ts'
-import { entitiesOf, type Entities, type KeyEntry } from '#streams/directory.ts'
+import { entitiesOf, type Entities, type Principal } from '#streams/directory.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import { SEEN_MS } from '#src/actions/directory.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -94,7 +94,7 @@ export class ResourceRoutes<Kind extends keyof Entities, Item extends Body> {
       const page = readPage(request, cursorParser(prefix))
       await seeAllWrites(this.services)
       const all = [...entitiesOf(this.services.directory.now, kind).values()]
-      const own = all.filter(entity => isFor(entity, request.key!))
+      const own = all.filter(entity => isFor(entity, request.principal!))
       const { data, ...rest } = pageOf(own, page, async entity => await answerOf(entity))
       return { data: await Promise.all(data), ...rest }
     })
@@ -144,18 +144,20 @@ export class ResourceRoutes<Kind extends keyof Entities, Item extends Body> {
   }
 
   /** The account's with the id of the path; another account's is none. Throws 404. */
-  own ({ key, params: { id } }: Pick<FastifyRequest<{ Params: PathParams }>, 'key' | 'params'>): Entities[Kind] {
+  own (
+    { principal, params: { id } }: Pick<FastifyRequest<{ Params: PathParams }>, 'principal' | 'params'>
+  ): Entities[Kind] {
     const entities = entitiesOf(this.services.directory.now, this.resource.kind)
     // Domains stand there by name.
     const isById = this.resource.kind !== 'domain'
     const entity = isById ? entities.get(id) : [...entities.values()].find(entity => entity.id === id)
-    if (entity === undefined || !isFor(entity, key!)) throw notFound()
+    if (entity === undefined || !isFor(entity, principal!)) throw notFound()
     return entity
   }
 }
 
 /** Accounts are for operators, who may see them all; what is in one is for those who have a key of it. */
-function isFor (entity: Entities[keyof Entities], { account }: KeyEntry): boolean {
+function isFor (entity: Entities[keyof Entities], { account }: Principal): boolean {
   return !('account' in entity) || entity.account === account
 }
 

@@ -78,7 +78,7 @@ interface StatsRequest {
 
 export function statsRoutes (app: Api, reads: Reads, clock: Clock): void {
   app.get('/stats', {
-    config: { scope: 'emails:read' },
+    config: { scope: 'emails:list' },
     schema: {
       operationId: 'getStats',
       summary: 'Count what became of mail',
@@ -89,17 +89,17 @@ export function statsRoutes (app: Api, reads: Reads, clock: Clock): void {
     },
     attachValidation: true
   }, async request => {
-    const { asked, faults } = readQuery(request.query, schemaFaults(request), request.key!.account, clock.nowMs())
+    const { asked, faults } = readQuery(request.query, schemaFaults(request), request.principal!.account, clock.nowMs())
     refuseFaults(request, faults)
     return await answer(reads, asked)
   })
 }
 
 async function answer (reads: Reads, asked: StatsRequest): Promise<Static<typeof StatsRecord>> {
-  const { interval, fromMs, toMs, by } = asked
+  const { interval, fromMs, toMs, by, which: { account } } = asked
   const closed = await closedIn(reads, asked)
   const open = { ...asked, except: [...closed.months.keys()] }
-  const counted = await answerFrom(reads, stats, countsByTime(open))
+  const counted = await answerFrom(reads, account, stats, countsByTime(open))
   const byStart = new Map(counted.map(({ startMs, counts }) => [startMs, counts]))
   for (const [month, counts] of closed.months) byStart.set(monthStartMs(month), counts)
   const buckets = startsOf(interval, fromMs, toMs).map(startMs => ({
@@ -117,7 +117,7 @@ async function answer (reads: Reads, asked: StatsRequest): Promise<Static<typeof
       : {
         groups: largest([
           ...closed.groups,
-          ...await answerFrom(reads, stats, countsByName({ ...open, by, limit: GROUPS_MAX }))
+          ...await answerFrom(reads, account, stats, countsByName({ ...open, by, limit: GROUPS_MAX }))
         ])
       })
   }
@@ -133,8 +133,8 @@ async function closedIn (
     return { months: new Map(), groups: [] }
   }
   const options: UsageQueryOptions = { account, domain, firstMonth: monthOf(fromMs), lastMonth: monthOf(toMs - 1) }
-  const months = await answerFrom(reads, usage, closedMonths(options))
-  const groups = by === null ? [] : await answerFrom(reads, usage, closedDomains(options))
+  const months = await answerFrom(reads, account, usage, closedMonths(options))
+  const groups = by === null ? [] : await answerFrom(reads, account, usage, closedDomains(options))
   return { months: new Map(months.map(({ month, counts }) => [month, counts])), groups }
 }
 

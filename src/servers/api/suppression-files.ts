@@ -161,7 +161,7 @@ function exportRoute (app: Api, reads: Reads): void {
     attachValidation: true
   }, async (request, reply) => {
     const { format = 'csv', reason = null, ...times } = readExport(request)
-    const lines = await exportSuppressions(reads, { account: request.key!.account, reason, ...times }, format)
+    const lines = await exportSuppressions(reads, { account: request.principal!.account, reason, ...times }, format)
     return await sendFile(request, reply, { name: 'suppressions', format, lines })
   })
 }

@@ -100,8 +100,9 @@ function listRoute (app: Api, reads: Reads): void {
     const { limit, before } = readPage(request, parseCursor, faults)
     return await answerFrom(
       reads,
+      request.principal!.account,
       suppressions,
-      listSuppressions({ account: request.key!.account, ...filters, limit, cursor: before })
+      listSuppressions({ account: request.principal!.account, ...filters, limit, cursor: before })
     )
   })
 }
@@ -120,7 +121,7 @@ function addressRoutes (app: Api, services: Services): void {
   }, async request => {
     const address = parseAddress(request.params.address)
     if (address === null) throw notFound()
-    const { now: suppression } = await readSuppression(services.factLog.bus, request.key!.account, address)
+    const { now: suppression } = await readSuppression(services.factLog.bus, request.principal!.account, address)
     if (suppression.standing.length === 0) throw notFound()
     return recordOf(suppression)
   })

@@ -18,7 +18,9 @@ function decode (text: string): string {
   }
 }
 
-/** True for what RFC 9112 3.2 wants refused with 400. */
-export function lacksHost ({ httpVersion, headers }: IncomingMessage): boolean {
-  return httpVersion === '1.1' && headers.host === undefined
+/** True for what RFC 9112 3.2 wants refused with 400: no Host header, or more than one, of which Node keeps the first
+ *  and a proxy may have gone by another. */
+export function lacksHost ({ httpVersion, rawHeaders }: IncomingMessage): boolean {
+  const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.length === 4 && name.toLowerCase() === 'host').length
+  return hosts > 1 || (hosts === 0 && httpVersion === '1.1')
 }

@@ -117,7 +117,7 @@ function createRoute (app: Api, services: Services, reads: Reads): void {
     attachValidation: true
   }, async (request, reply) => {
     await refuseFaulty(services, request, missingBody(request.body))
-    const count = await countOf(reads, request.key!.account)
+    const count = await countOf(reads, request.principal!.account)
     const made = allGranted(await createTemplate(services, askerOf(request), newBodyOf(request.body), count))
     created(reply, 201, `/api/templates/${made.id}`)
     return answerOf(made)
@@ -139,7 +139,17 @@ function changeRoutes (app: Api, services: Services, reads: Reads): void {
   }, async request => {
     await refuseFaulty(services, request)
     const { params: { id }, body } = request
-    return answerOf(allGranted(await changeTemplate(services, askerOf(request), id, bodyOf(body), isUsed(reads, id))))
+    return answerOf(
+      allGranted(
+        await changeTemplate(
+          services,
+          askerOf(request),
+          id,
+          bodyOf(body),
+          isUsed(reads, request.principal!.account, id)
+        )
+      )
+    )
   })
 
   app.delete('/templates/:id', {
@@ -154,7 +164,7 @@ function changeRoutes (app: Api, services: Services, reads: Reads): void {
     }
   }, async (request, reply) => {
     const { id } = request.params
-    granted(await deleteTemplate(services, askerOf(request), id, isUsed(reads, id)))
+    granted(await deleteTemplate(services, askerOf(request), id, isUsed(reads, request.principal!.account, id)))
     return reply.code(204).send(null)
   })
 }
@@ -172,7 +182,12 @@ function readRoutes (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     const page = readPage(request, parseTemplateCursor)
-    return await answerFrom(reads, templates, listTemplates({ account: request.key!.account, ...page }))
+    return await answerFrom(
+      reads,
+      request.principal!.account,
+      templates,
+      listTemplates({ account: request.principal!.account, ...page })
+    )
   })
 
   app.get('/templates/:id', {
@@ -187,8 +202,8 @@ function readRoutes (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     refuseFaults(request)
-    const { key, params: { id }, query: { version = null } } = request
-    return await find(reads, key!.account, id, version)
+    const { principal, params: { id }, query: { version = null } } = request
+    return await find(reads, principal!.account, id, version)
   })
 }
 
@@ -207,7 +222,12 @@ function versionRoutes (app: Api, reads: Reads): void {
     const page = readPage(request, parseVersionCursor)
     const { id } = request.params
     if (!isTemplateId(id)) throw notFound()
-    const versions = await answerFrom(reads, templates, listVersions({ account: request.key!.account, id, ...page }))
+    const versions = await answerFrom(
+      reads,
+      request.principal!.account,
+      templates,
+      listVersions({ account: request.principal!.account, id, ...page })
+    )
     if (versions === null) throw notFound()
     return versions
   })
@@ -228,19 +248,21 @@ function previewRoute (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     refuseFaults(request)
-    const { account } = request.key!
+    const { account } = request.principal!
     const { version = null, variables = {} } = request.body ?? {}
     const template = await find(reads, account, request.params.id, version)
     const layout = template.layout_id === null
       ? null
-      : await answerFrom(reads, templates, getTemplate({ account, id: template.layout_id, version: null }))
+      : await answerFrom(reads, account, templates, getTemplate({ account, id: template.layout_id, version: null }))
     return preview(template, layout, variables)
   })
 }
 
 /** Throws 404 when the account has no such version of a template. */
 async function find (reads: Reads, account: string, id: string, version: number | null): Promise<TemplateRecord> {
-  const template = isTemplateId(id) ? await answerFrom(reads, templates, getTemplate({ account, id, version })) : null
+  const template = isTemplateId(id)
+    ? await answerFrom(reads, account, templates, getTemplate({ account, id, version }))
+    : null
   if (template === null) throw notFound()
   return template
 }
@@ -250,7 +272,7 @@ async function find (reads: Reads, account: string, id: string, version: number 
 async function refuseFaulty (services: Services, request: FastifyRequest, more: FieldFault[] = []): Promise<void> {
   const found = schemaFaults(request)
   if (found.length === 0) return
-  const others = await templateFaults(services, request.key!.account, bodyOf(soundFields(request.body)))
+  const others = await templateFaults(services, request.principal!.account, bodyOf(soundFields(request.body)))
   const faults = new FaultList(found)
   for (const fault of [...more, ...others]) faults.add(fault)
   throw invalid(faults.all)
@@ -264,8 +286,8 @@ async function countOf ({ pool }: Reads, account: string): Promise<number> {
   })
 }
 
-function isUsed (reads: Reads, id: string): () => Promise<boolean> {
-  return () => answerFrom(reads, templates, isLayoutInUse(id))
+function isUsed (reads: Reads, account: string, id: string): () => Promise<boolean> {
+  return () => answerFrom(reads, account, templates, isLayoutInUse(id))
 }
 
 function preview (

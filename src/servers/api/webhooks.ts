@@ -180,7 +180,7 @@ const TEST_KEYS_TEXT = 'A test key makes and changes endpoints of mode `test` al
 export function webhookRoutes (app: Api, services: Services): void {
   const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, services.factLog.clock.nowMs())
   const urlFaults = (request: FastifyRequest) =>
-    textFaults(request, 'url', url => targetFault(services.settings, request.key!.account, url))
+    textFaults(request, 'url', url => targetFault(services.settings, request.principal!.account, url))
   const routes = new ResourceRoutes(app, services, {
     kind: 'webhook',
     tag: 'Webhooks',

@@ -12,6 +12,7 @@ const FILES = {
   'style.css': own('style.css'),
   'app.js': own('app.js'),
   'chart.js': own('chart.js'),
+  'passkey.js': own('passkey.js'),
   'icon.svg': own('icon.svg'),
   'htmx.js': require.resolve('htmx.org/dist/htmx.min.js'),
   'idiomorph.js': require.resolve('idiomorph/dist/idiomorph-ext.min.js'),

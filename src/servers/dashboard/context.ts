@@ -7,17 +7,21 @@ import { Html, html } from '#src/base/html.ts'
 import { Jetpost } from '#src/client/client.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { isOperator } from '#streams/key/decide.ts'
-import { asVisitor, isOpen } from '#streams/session/decide.ts'
+import type { Scope } from '#streams/key/facts.ts'
+import { asVisitor, isOpen, principalOf } from '#streams/session/decide.ts'
 import { accessRoutes } from './access.ts'
 import { assetRoutes } from './assets.ts'
 import { sessionCookies, csrfOf, formOf, isCsrf, isForeign, isOwnUrl, type SessionCookies } from './csrf.ts'
 import type { DashboardContext } from './dashboard-context.ts'
 import { errorPageOf } from './error-pages.ts'
 import { pageFor, plainPage, reloadFromHere } from './layout.ts'
+import { Signer } from './signer.ts'
+import { userAccessRoutes } from './user-access.ts'
 import { LiveStreams, type SeenSequences } from './live.ts'
 import { framed } from './mail-frame.ts'
+import { admits, Permits } from './permits.ts'
 import { ALL_PAGES } from './pages.ts'
-import { PageNotFound, type Handler, type PageResult, type Pages, type Visit } from './visit.ts'
+import { NotPermitted, PageNotFound, type Handler, type PageResult, type Pages, type Visit } from './visit.ts'
 
 const zip = promisify(gzip)
 
@@ -84,7 +88,9 @@ export async function dashboardContext (
   parseForms(app)
   dashboard.addHooks(app)
   assetRoutes(app)
-  accessRoutes(app, context, cookies)
+  const signer = new Signer(context, cookies)
+  accessRoutes(app, context, cookies, signer)
+  userAccessRoutes(app, context, cookies, signer)
   dashboard.addLiveRoute(app)
   const pages = dashboard.pagesOf(app)
   for (const addPages of ALL_PAGES) addPages(pages, context)
@@ -95,6 +101,7 @@ class Dashboard {
   private readonly context: DashboardContext
   private readonly cookies: SessionCookies
   private readonly streams: LiveStreams
+  private readonly permits = new Permits()
 
   constructor (context: DashboardContext, cookies: SessionCookies) {
     const { services, reads, log } = context
@@ -127,25 +134,37 @@ class Dashboard {
     const { services } = this.context
     app.addHook('preClose', async () => await this.streams.stop())
     app.get('/live', async (request, reply) => {
-      const { session: { id }, key } = request.visitor!
+      const { session: { id }, principal } = request.visitor!
       const isSignedIn = () => {
-        const { sessions, keys } = services.directory.now
-        const session = sessions.get(id)
+        const { now } = services.directory
+        const session = now.sessions.get(id)
         return session !== undefined &&
-          isOpen(session, keys.get(key.id), session.hash, services.factLog.clock.nowMs())
+          isOpen(session, principalOf(now, principal.id), session.hash, services.factLog.clock.nowMs())
       }
       return await reply.type('text/event-stream').header('x-accel-buffering', 'no').send(
-        this.streams.open(key.account, reply.raw, isSignedIn, seenIn(new URL(request.url, 'http://here').searchParams))
+        this.streams.open(
+          principal.account,
+          reply.raw,
+          isSignedIn,
+          seenIn(new URL(request.url, 'http://here').searchParams)
+        )
       )
     })
   }
 
   pagesOf (app: FastifyInstance): Pages {
     const bodyLimit = FORM_BYTES_MAX
+    const take = (scope: Scope | null, handler: Handler) => async (request: FastifyRequest, reply: FastifyReply) =>
+      await this.handle(scope, handler, request, reply)
     return {
-      get: (path, handler) => void app.get(path, async (request, reply) => await this.handle(handler, request, reply)),
-      post: (path, handler) =>
-        void app.post(path, { bodyLimit }, async (request, reply) => await this.handle(handler, request, reply))
+      get: (path, scope, handler) => {
+        this.permits.add('GET', path, scope)
+        app.get(path, take(scope, handler))
+      },
+      post: (path, scope, handler) => {
+        this.permits.add('POST', path, scope)
+        app.post(path, { bodyLimit }, take(scope, handler))
+      }
     }
   }
 
@@ -159,8 +178,14 @@ class Dashboard {
     return visitor === null || isCsrf(visitor.session, formOf(request).get('csrf') ?? '')
   }
 
-  private async handle (handler: Handler, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  private async handle (
+    scope: Scope | null,
+    handler: Handler,
+    request: FastifyRequest,
+    reply: FastifyReply
+  ): Promise<FastifyReply> {
     const visit = this.visitOf(request)
+    if (!admits(scope, visit.principal)) throw scope === 'operator' ? new PageNotFound() : new NotPermitted(scope!)
     // No id is like these, and in the path of an API request they would lead elsewhere.
     if (Object.values(visit.params).some(part => /^\.{0,2}$/.test(part))) throw new PageNotFound()
     // Before the page reads anything.
@@ -194,26 +219,27 @@ class Dashboard {
 
   private visitOf (request: FastifyRequest): Visit {
     const { services, fetchAs } = this.context
-    const { session, key: own } = request.visitor!
-    const key = asVisitor(own)
-    const account = services.directory.now.accounts.get(key.account)
-    const actor = sessionActor(session.id, key.id, request.ip)
+    const { session, principal: own } = request.visitor!
+    const principal = asVisitor(own)
+    const account = services.directory.now.accounts.get(principal.account)
+    const actor = sessionActor(session, request.ip)
     return {
       params: request.params as Record<string, string>,
       query: new URL(request.url, 'http://here').searchParams,
       form: formOf(request),
       url: request.url,
-      account: { id: key.account, name: account?.name ?? key.account },
+      account: { id: principal.account, name: account?.name ?? principal.account },
       session,
-      key,
+      principal,
       api: new Jetpost({
         url: 'http://inside',
         key: 'inside',
-        fetch: fetchAs({ key, actor }, request.id),
+        fetch: fetchAs({ principal, actor }, request.id),
         retries: 0,
         timeoutMs: API_TIMEOUT_MS
       }),
-      asker: { account: key.account, correlation: request.id, actor, test: key.test },
+      asker: { account: principal.account, correlation: request.id, actor, test: principal.test },
+      may: (method, url) => this.permits.allow(principal, method, url),
       isOperator: isOperator(own),
       csrf: csrfOf(session),
       nowMs: services.factLog.clock.nowMs()

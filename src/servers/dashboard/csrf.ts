@@ -5,6 +5,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { SessionEntry } from '#streams/session/state.ts'
 
+/** So long somebody may take to sign in at the issuer. */
+export const OIDC_S = 600
 const NOTICE_S = 60
 const NOTICE_CHARS_MAX = 500
 
@@ -14,6 +16,7 @@ export function sessionCookies (publicUrl: string) {
   // A neighbour under the same domain could plant a cookie of any other name. Source: RFC 6265bis 4.1.3.2
   const prefix = secure ? '__Host-' : ''
   const [ticketName, noticeName] = [`${prefix}jetpost_session`, `${prefix}jetpost_notice`]
+  const oidcName = `${prefix}jetpost_oidc`
   const options = { path: secure ? '/' : '/dashboard', httpOnly: true, sameSite: 'strict' as const, secure }
   return {
     /** False where the page came by http and the cookies are for https: the browser would drop them silently. */
@@ -23,6 +26,13 @@ export function sessionCookies (publicUrl: string) {
     setTicket: (reply: FastifyReply, ticket: string, untilMs: number) =>
       reply.setCookie(ticketName, ticket, { ...options, expires: new Date(untilMs) }),
     clearTicket: (reply: FastifyReply) => reply.clearCookie(ticketName, options),
+    /** What a sign-in at the issuer must come back with: also from there, so not strict. */
+    setOidc: (reply: FastifyReply, sealed: string) =>
+      reply.setCookie(oidcName, sealed, { ...options, sameSite: 'lax', maxAge: OIDC_S }),
+    takeOidc (request: FastifyRequest, reply: FastifyReply): string {
+      reply.clearCookie(oidcName, { ...options, sameSite: 'lax' })
+      return request.cookies[oidcName] ?? ''
+    },
     /** The next page shows the notice once. */
     setNotice: (reply: FastifyReply, text: string) =>
       reply.setCookie(noticeName, Buffer.from(text).toString('base64url'), { ...options, maxAge: NOTICE_S }),

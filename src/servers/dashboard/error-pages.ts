@@ -1,11 +1,13 @@
 import type { FastifyRequest } from 'fastify'
+import { isUser } from '#streams/session/decide.ts'
+import type { Visitor } from '#src/actions/session.ts'
 import { deadline, Late } from '#src/base/errors.ts'
 import { JetpostError } from '#src/client/client.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { isUnavailable } from '#src/postgres/pool.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 import { sentence } from './parts.ts'
-import { FormRefused, PageNotFound } from './visit.ts'
+import { FormRefused, NotPermitted, PageNotFound } from './visit.ts'
 
 /** A part of a page that takes longer is left out. The API itself waits two seconds for a projection that is behind. */
 const PART_TIMEOUT_MS = 2500
@@ -34,13 +36,15 @@ const STILL_SENDING = 'Mail is still sent. This page works again once it is back
 const NATS_AWAY = 'NATS does not answer. Nothing accepted is lost.'
 const UNAVAILABLE: Record<ProjectionUnavailable['code'], string> = {
   projection_behind: `This page is behind the log. ${STILL_SENDING}`,
-  projection_unavailable: `PostgreSQL does not answer. ${STILL_SENDING}`
+  projection_unavailable: `PostgreSQL does not answer. ${STILL_SENDING}`,
+  busy: 'Your account reads too much at once.'
 }
 const RETRY = 'Try again in a moment.'
 const MAY_BE_DONE = 'The change may have been made. Check before you try again.'
 
 /** The page for an error of a handler, an action or the API; 500 for what nobody foresaw. */
-export function errorPageOf (error: unknown, { id, method }: FastifyRequest): ErrorPage {
+export function errorPageOf (error: unknown, { id, method, visitor }: FastifyRequest): ErrorPage {
+  if (error instanceof NotPermitted) return { status: 403, title: 'Not allowed', text: notPermitted(error, visitor) }
   if (error instanceof PageNotFound) return { status: 404, title: 'Not found', text: error.message }
   if (error instanceof FormRefused) return { status: 422, title: 'Request refused', text: error.message }
   if (error instanceof ProjectionUnavailable) {
@@ -59,6 +63,13 @@ export function errorPageOf (error: unknown, { id, method }: FastifyRequest): Er
   return { status, title: 'Bad request', text }
 }
 
+function notPermitted ({ scope }: NotPermitted, visitor: Visitor | null): string {
+  const { principal } = visitor!
+  return isUser(principal)
+    ? `Your role does not have the scope ${scope}. Ask an owner of the account.`
+    : `You signed in with the key ${principal.name}, which does not have the scope ${scope}.`
+}
+
 function apiErrorPage (error: JetpostError, id: string, method: string): ErrorPage {
   const { message, status } = error
   if (status === null || status === 503) {
@@ -68,7 +79,7 @@ function apiErrorPage (error: JetpostError, id: string, method: string): ErrorPa
   if (status === 404) {
     return { status, title: 'Not found', text: 'It does not exist in this account. It may have been deleted.' }
   }
-  if (status === 403) return { status, title: 'Not allowed', text: 'The key you signed in with may not do this.' }
+  if (status === 403) return { status, title: 'Not allowed', text: 'You may not do this: it takes more than you hold.' }
   return { status, title: 'Request refused', text: message }
 }
 

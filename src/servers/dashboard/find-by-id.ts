@@ -36,7 +36,7 @@ async function unlessMissing<T> (found: Promise<T>): Promise<T | null> {
 }
 
 async function hasDelivery (visit: Visit, context: DashboardContext, id: string): Promise<boolean> {
-  return await readDeliveries(context, getDelivery({ account: visit.account.id, id })) !== null
+  return await readDeliveries(context, visit.account.id, getDelivery({ account: visit.account.id, id })) !== null
 }
 
 /** Its email, whose timeline has it. A test event has none: then its deliveries. */
@@ -45,6 +45,7 @@ async function pageOfEvent (visit: Visit, context: DashboardContext, id: string)
   if (email !== null) return `/dashboard/emails/${email}`
   const found = await readDeliveries(
     context,
+    visit.account.id,
     listDeliveries({ account: visit.account.id, filters: { event: id }, limit: 1, cursor: null })
   )
   return found === null || found.data.length === 0 ? null : `${DELIVERIES}?event=${id}`

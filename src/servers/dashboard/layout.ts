@@ -1,4 +1,4 @@
-import { mayDo } from '#streams/key/decide.ts'
+import { isUser } from '#streams/session/decide.ts'
 import { Html, html, type Value } from '#src/base/html.ts'
 import { assetUrl, type AssetName } from './assets.ts'
 import type { SeenSequences } from './live.ts'
@@ -23,7 +23,10 @@ const MENU: Array<[section: MenuItem, path: string, text: string]> = [
   ['templates', '/templates', 'Templates'],
   ['domains', '/domains', 'Domains'],
   ['keys', '/keys', 'Keys'],
-  ['suppressions', '/suppressions', 'Suppressions']
+  ['suppressions', '/suppressions', 'Suppressions'],
+  ['people', '/people', 'People'],
+  ['audit', '/audit', 'Audit'],
+  ['operations', '/operations', 'Operations']
 ]
 
 export interface PageFrame {
@@ -44,12 +47,8 @@ export function pageFor (
   { title, section, notice, assets, hasMailbox, seen }: PageFrame,
   body: Html
 ): Html {
-  const items = [
-    ...MENU,
-    ...(mayDo(visit.key, 'audit:read') ? [['audit', '/audit', 'Audit'] as const] : []),
-    ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
-    ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox'] as const] : [])
-  ]
+  const items = [...MENU, ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox'] as const] : [])]
+    .filter(([, path]) => visit.may('GET', `/dashboard${path}`))
   const links = items.map(([name, path, text]) =>
     html`<li><a href="/dashboard${path}"${name === section && html` aria-current="page"`}>${text}</a></li>`
   )
@@ -66,8 +65,8 @@ export function pageFor (
 <a class="brand" href="/dashboard"><img src="${assetUrl('icon.svg')}" alt="" width="22" height="22"> Jetpost</a>
 <button type="button" class="quiet menu" data-toggle="menu" aria-expanded="false" aria-controls="menu">Menu</button>
 <div id="menu"><nav aria-label="Main"><ul>${links}</ul></nav>
-<div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.key.name}</p>
-<p><a href="/dashboard/sessions">Sessions</a></p>${
+<div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.principal.name}</p>
+<p><a href="/dashboard/sessions">${isUser(visit.principal) ? 'Your sign-in' : 'Sessions'}</a></p>${
       actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
     }</div></div>
 </header>
@@ -81,13 +80,14 @@ ${body}
 }
 
 /** A page for people who are not signed in. */
-export function plainPage (title: string, body: Value): Html {
+export function plainPage (title: string, body: Value, assets: AssetName[] = []): Html {
   return documentOf(
     title,
     null,
     html`<main id="main" class="alone"><p class="brand"><img src="${
       assetUrl('icon.svg')
-    }" alt="" width="28" height="28"> Jetpost</p>${body}</main>`
+    }" alt="" width="28" height="28"> Jetpost</p>${body}</main>`,
+    assets
   )
 }
 

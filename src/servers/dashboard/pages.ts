@@ -4,6 +4,7 @@ import { emailsPages } from './pages/emails.ts'
 import { erasuresPages } from './pages/erasures.ts'
 import { keysPages } from './pages/keys.ts'
 import { mailboxPages } from './pages/mailbox.ts'
+import { peoplePages } from './pages/people.ts'
 import { operationsPages } from './pages/operations.ts'
 import { overviewPages } from './pages/overview.ts'
 import { sessionsPages } from './pages/sessions.ts'
@@ -21,6 +22,7 @@ export const ALL_PAGES = [
   keysPages,
   suppressionsPages,
   erasuresPages,
+  peoplePages,
   auditPages,
   operationsPages,
   mailboxPages,

@@ -157,12 +157,24 @@ interface FormOptions {
   id?: string
 }
 
-/** A form that only this visitor can send. */
+/** A link that looks like a button; null where the visitor may not open it. */
+export function buttonTo (
+  visit: Visit,
+  href: string,
+  text: Value,
+  { primary = false, download = false }: { primary?: boolean, download?: boolean } = {}
+): Html | null {
+  if (!visit.may('GET', href)) return null
+  return html`<a class="button ${primary && 'primary'}" href="${href}"${download && html` download`}>${text}</a>`
+}
+
+/** A form that only this visitor can send; nothing where the visitor may not. */
 export function form (
   visit: Visit,
   { action, confirm, confirmLabel, guard, class: name = '', id }: FormOptions,
   body: Value
 ): Html {
+  if (!visit.may('POST', action)) return NONE
   const confirmMarks = confirm === undefined
     ? NONE
     : html` data-confirm="${confirm}" data-confirm-label="${confirmLabel ?? 'Continue'}"`
@@ -284,7 +296,7 @@ export function faultsIn (error: unknown): Faults {
   const { details, message, status } = error
   const within = (name: string) =>
     details.filter(({ field }) => field === name || field.startsWith(`${name}.`) || field.startsWith(`${name}[`))
-  const forbidden = status === 403 ? 'The key you signed in with may not do this.' : message
+  const forbidden = status === 403 ? 'You may not do this: it takes more than you hold.' : message
   return {
     of: name => within(name).map(formText).join(' ') || null,
     summary: details.length === 0 ? forbidden : details.map(formText).join(' ')

@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { Refusal } from '#streams/define.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import type { Principal } from '#streams/directory.ts'
+import type { Scope } from '#streams/key/facts.ts'
 import type { SessionEntry } from '#streams/session/state.ts'
 import type { Jetpost } from '#src/client/client.ts'
 import type { Asker } from '#src/actions/services.ts'
@@ -19,11 +20,13 @@ export interface Visit {
   account: { id: string, name: string }
   session: SessionEntry
   /** What the visitor may do: see `asVisitor`. */
-  key: KeyEntry
+  principal: Principal
   /** The API that clients use, as this visitor. What it refuses it throws as JetpostError. */
   api: Jetpost
   /** For actions that the API does not have. */
   asker: Asker
+  /** Whether the visitor may open this page, or send this form; `url` from /dashboard on. */
+  may(method: 'GET' | 'POST', url: string): boolean
   /** Sees the whole installation under Operations, and the mailbox. */
   isOperator: boolean
   /** Goes into every form: see `form` in parts.ts. */
@@ -39,6 +42,7 @@ export type MenuItem =
   | 'templates'
   | 'domains'
   | 'keys'
+  | 'people'
   | 'suppressions'
   | 'audit'
   | 'operations'
@@ -54,17 +58,27 @@ export type PageResult =
 
 export type Handler = (visit: Visit) => Promise<PageResult>
 
-/** Takes the routes of pages; paths are below /dashboard. */
+/** Takes the routes of pages; paths are below /dashboard. `scope` = what the visitor must hold, null = nothing but a
+ *  session. */
 export interface Pages {
-  get(path: string, handler: Handler): void
+  get(path: string, scope: Scope | null, handler: Handler): void
   /** Only with the token of the visitor's own forms. */
-  post(path: string, handler: Handler): void
+  post(path: string, scope: Scope | null, handler: Handler): void
 }
 
 /** A 404: it does not exist, or belongs to another account. */
 export class PageNotFound extends Error {
   constructor (message = 'This page does not exist.') {
     super(message)
+  }
+}
+
+/** A 403: the role or the key does not have the scope. */
+export class NotPermitted extends Error {
+  readonly scope: Scope
+  constructor (scope: Scope) {
+    super(`This takes the scope ${scope}`)
+    this.scope = scope
   }
 }
 

@@ -132,15 +132,25 @@ export function watchGauges (metrics: Metrics, gauges: Gauges): void {
 
 export type MetricsReport = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
-/** `others` = what the other processes of this start have counted; both are added up. */
+/** `others` = what the other processes of this start have counted; both are added up. Who asks while an answer is made
+ *  gets that one: it takes milliseconds, and anybody may ask. */
 export function metricsRoute (
   app: FastifyInstance,
   { registry }: Metrics,
   others?: () => Promise<MetricsReport>
 ): void {
-  app.get('/metrics', async (_request, reply) => {
-    if (others === undefined) return reply.type(registry.contentType).send(await registry.metrics())
+  let underWay: Promise<string> | null = null
+
+  async function collect (): Promise<string> {
+    if (others === undefined) return await registry.metrics()
     const all = AggregatorRegistry.aggregate(await Promise.all([registry.getMetricsAsJSON(), others()]))
-    return reply.type(registry.contentType).send(await all.metrics())
+    return await all.metrics()
+  }
+
+  app.get('/metrics', async (_request, reply) => {
+    underWay ??= collect().finally(() => {
+      underWay = null
+    })
+    return await reply.type(registry.contentType).send(await underWay)
   })
 }

@@ -17,6 +17,7 @@ import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { overlapOf } from '#streams/webhook/decide.ts'
 import type { BodyCache } from './body-cache.ts'
+import type { InTurn } from './direct.ts'
 import type { EndpointHealth } from './endpoint-health.ts'
 import type { EndpointAnswer } from './endpoint.ts'
 import type { Poster, PostResult } from './post.ts'
@@ -123,19 +124,19 @@ export class Requester {
     this.options = options
   }
 
-  /** One request. Throws when the event cannot be read now. */
-  async attempt (pending: Pending, webhook: WebhookEntry): Promise<DeliveryAttemptOutcome> {
+  /** One request, whose outcome is written in its turn. Throws when the event cannot be read now. */
+  async attempt (pending: Pending, webhook: WebhookEntry, inTurn: InTurn): Promise<DeliveryAttemptOutcome> {
     const { factLog, bodies, health } = this.options
     // A retry reads the log: the cache could still hold a person who was erased since.
     const body = await bodyOf(factLog.bus, pending.attempts === 0 ? bodies : NO_BODIES, pending.owed)
-    if ('missing' in body) return this.withoutBody(pending, body.missing)
+    if ('missing' in body) return this.withoutBody(pending, body.missing, inTurn)
     const exchange = await this.post(pending, webhook, body)
     const { status } = exchange.result
     const success = isSuccess(status)
     // A 410 of an address that the endpoint has left since is a plain failure.
     const gone = isGone(status) && exchange.url === webhook.url
     const times = this.timesOf(pending, exchange, { webhook, last: success || gone })
-    const record = () => this.record(pending, exchange, times)
+    const record = () => inTurn(() => this.record(pending, exchange, times))
     if (gone) return await this.disable(pending, webhook, record)
     if (exchange.result.errorKind !== 'unsigned') {
       health.report(webhook, exchange.url, causeOf(pending), { success, isRetry: pending.attempts > 0 })
@@ -167,11 +168,11 @@ export class Requester {
   }
 
   /** A batch keeps its members: when one is missing, and not because it was erased, the batch is not sent at all. */
-  private withoutBody (pending: Pending, missing: Member[]): DeliveryAttemptOutcome {
+  private withoutBody (pending: Pending, missing: Member[], inTurn: InTurn): DeliveryAttemptOutcome {
     const { factLog } = this.options
     const young = missing.find(({ id }) => factLog.clock.nowMs() - (idTimeMs(id) ?? 0) < YOUNG_MS)
     if (young !== undefined) throw new Error(`event ${young.id} cannot be read yet`)
-    return { success: null, holdMs: 0, record: () => failDelivery(factLog, pending, 'event_gone') }
+    return { success: null, holdMs: 0, record: () => inTurn(() => failDelivery(factLog, pending, 'event_gone')) }
   }
 
   private async post ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {

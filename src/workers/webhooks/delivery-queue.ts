@@ -2,11 +2,15 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/decide.ts'
 import { subjects, type DeliveryKind } from '#streams/subjects.ts'
+import type { InTurn } from './direct.ts'
 
 /** A delivery that has not ended. */
 export interface Entry {
-  /** Of its last fact, which holds all that it needs. */
+  /** Of its last fact, which holds all that it needs; as long as no fact speaks of it, the first place where one may
+   *  come to lie. */
   seq: number
+  /** How its outcome is written as long as no fact speaks of it. */
+  direct: InTurn | null
   /** The facts that its queue had had by then. */
   count: number
   delivery: string
@@ -59,6 +63,8 @@ export class DeliveryQueue {
   private readThrough: number
   /** The last one that was left in the log; the log holds more where that is beyond. */
   private leftThrough = 0
+  /** Facts that are still to come, of deliveries that it took before. */
+  private readonly foretold = new Set<number>()
   /** Until its facts are folded it stands still: what a fact says a later one may take back. */
   private isFolding = true
 
@@ -93,12 +99,17 @@ export class DeliveryQueue {
     return this.leftThrough
   }
 
+  /** One that comes before its fact gets its turn soon, and can be held in full: only this queue knows it. */
+  hasRoom (): boolean {
+    return !this.isFolding && !this.isBehind && this.untried.length < WHOLE_MAX && this.memory.whole < WHOLE_OF_ALL_MAX
+  }
+
   hasTaken (): boolean {
     return this.entries.size > this.untried.length + this.retries.length
   }
 
   isEmpty (): boolean {
-    return this.entries.size === 0 && !this.isBehind && !this.isFolding
+    return this.entries.size === 0 && this.foretold.size === 0 && !this.isBehind && !this.isFolding
   }
 
   /** Every delivery whose last fact lies at or before this sequence has ended. Infinity = all have. */
@@ -132,6 +143,21 @@ export class DeliveryQueue {
     this.apply(recorded)
   }
 
+  /** A new delivery that no fact before `seq` speaks of; known from before, only `direct` is new. */
+  offerDirect (pending: Pending, seq: number, direct: InTurn): void {
+    const before = this.entries.get(pending.owed.delivery)
+    if (before === undefined) this.insert({ ...entryOf(pending, seq, this.count), direct }, pending)
+    else if (before.direct !== null) before.direct = direct
+  }
+
+  /** A delivery that came before its fact: the log holds that now, and it may come at any time. */
+  foretell (delivery: string, seq: number): void {
+    const entry = this.entries.get(delivery)
+    if (entry?.direct == null) return
+    this.adopt(entry, seq)
+    this.foretold.add(seq)
+  }
+
   /** The next deliveries of the log after `position`. */
   refill (page: Recorded<AnyFact>[]): void {
     for (const recorded of page) {
@@ -150,10 +176,13 @@ export class DeliveryQueue {
     const pending = pendingAfter(fact)
     if (pending === undefined) return
     this.count++
+    if (this.foretold.delete(seq)) return
     const { delivery, replay } = (fact as { data: { delivery: string, replay: string | null } }).data
     const before = this.entries.get(delivery)
     // A later replay overrules what an earlier one still does, and the log says nothing twice.
-    if (before !== undefined && (before.replay > (replay ?? '') || before.seq >= seq)) return
+    if (before?.direct == null) {
+      if (before !== undefined && (before.replay > (replay ?? '') || before.seq >= seq)) return
+    } else if (fact.type === 'delivery.requested') return this.adopt(before, seq)
     if (before !== undefined) this.remove(before)
     if (pending !== null) this.insert(entryOf(pending, seq, this.count), pending)
   }
@@ -236,8 +265,15 @@ export class DeliveryQueue {
     return found.filter(({ count }) => this.count - count > MOVE_DISTANCE * this.retries.length)
   }
 
+  private adopt (entry: Entry, seq: number): void {
+    entry.seq = seq
+    entry.direct = null
+  }
+
   private insert (entry: Entry, pending: Pending): void {
-    if (this.entries.size < WHOLE_MAX || this.memory.whole < WHOLE_OF_ALL_MAX) this.hold(entry, pending)
+    if (entry.direct !== null || this.entries.size < WHOLE_MAX || this.memory.whole < WHOLE_OF_ALL_MAX) {
+      this.hold(entry, pending)
+    }
     this.entries.set(entry.delivery, entry)
     if (entry.attempts === 0) this.untried.push(entry)
     else this.insertRetry(entry)
@@ -288,6 +324,7 @@ function entryOf (pending: Pending, seq: number, count: number): Entry {
   const { owed: { delivery, replay, batch, events }, attempts, firstAttemptAt, dueAt } = pending
   return {
     seq,
+    direct: null,
     count,
     delivery,
     replay: replay ?? '',

@@ -14,6 +14,7 @@ import { giveUpReason, pendingAfter, type GiveUpReason, type Pending } from '#st
 import type { WebhookEntry } from '#streams/directory.ts'
 import { idsOf, type Requester } from './attempt.ts'
 import type { DeliveryQueue, Entry } from './delivery-queue.ts'
+import type { InTurn } from './direct.ts'
 import type { EndpointAnswer } from './endpoint.ts'
 import { PostCut } from './post.ts'
 
@@ -127,15 +128,16 @@ export class DeliveryWorker {
     }
     const endpoint = await this.endpointOf(webhook, entry.knownMs)
     const reason = giveUpReason(pending, endpoint, this.nowMs())
+    const inTurn: InTurn = record => entry.direct === null ? record() : entry.direct(record)
     if (reason !== null) {
-      void this.settle(entry, queue, () => this.giveUp(pending, reason)).then(onSettled)
+      void this.settle(entry, queue, () => inTurn(() => this.giveUp(pending, reason))).then(onSettled)
       return NOT_ASKED
     }
     if (endpoint!.paused) {
       queue.putBack(entry, entry.dueMs)
       return NOT_ASKED
     }
-    const { record, ...answer } = await this.options.requester.attempt(pending, endpoint!)
+    const { record, ...answer } = await this.options.requester.attempt(pending, endpoint!, inTurn)
     void this.settle(entry, queue, record).then(onSettled)
     return answer
   }
@@ -148,6 +150,8 @@ export class DeliveryWorker {
     } catch (error) {
       const fields = { err: asError(error), delivery: entry.delivery }
       this.options.log.warn(fields, 'outcome of a webhook delivery not recorded; it is attempted again')
+      // A log that is full refuses at once.
+      await sleep(RETRY_MS, this.stopping.signal)
       queue.putBack(entry, this.nowMs())
     } finally {
       this.records--

@@ -14,7 +14,9 @@ import { WEBHOOK_PARTITIONS } from '#streams/subjects.ts'
 import { Requester, type OnAttempt } from './attempt.ts'
 import type { BodyCache } from './body-cache.ts'
 import { DeliveryWorker } from './delivery-worker.ts'
+import type { DirectQueues } from './direct.ts'
 import { EndpointHealth } from './endpoint-health.ts'
+import type { PartitionSource } from './fanout.ts'
 import { Partition } from './partition.ts'
 import { createPoster, type Poster } from './post.ts'
 
@@ -49,11 +51,11 @@ const PARTITIONS = Array.from({ length: WEBHOOK_PARTITIONS }, (_, partition) => 
 
 /** Sends the deliveries. Each partition of the endpoints is worked by one process at a time, so that what is owed to an
  *  endpoint has one order, one limit and one memory; the processes that run this share the partitions. */
-export function startDispatch (options: DispatchOptions): Role {
+export function startDispatch (options: DispatchOptions): Role & PartitionSource {
   return new Dispatch(options)
 }
 
-class Dispatch implements Role {
+class Dispatch implements Role, PartitionSource {
   readonly name = 'webhook dispatch'
   private readonly options: DispatchOptions
   /** Each has connections of its own: one that was opened to a private address must not serve an account that may not
@@ -68,6 +70,7 @@ class Dispatch implements Role {
   private readonly ending = new Map<string, Promise<void>>()
   private readonly leases: LeaseTable
   private readonly rounds: Role
+  private changed = () => {}
 
   constructor (options: DispatchOptions) {
     const { random = Math.random, gapsS = GAPS_S, timeoutMs = TIMEOUT_MS, factLog, leaseMs } = options
@@ -92,6 +95,14 @@ class Dispatch implements Role {
       roundMsMax: LEASES_MS_MAX,
       onError: error => this.onError(error)
     })
+  }
+
+  queuesOf (partition: number): DirectQueues | null {
+    return this.partitions.get(String(partition))?.queues ?? null
+  }
+
+  onChange (act: () => void): void {
+    this.changed = act
   }
 
   unhealthyReason (): string | null {
@@ -133,7 +144,8 @@ class Dispatch implements Role {
       ...this.options,
       worker: this.worker,
       rules: { probeMs: gapsS[0]! * 200, hastenAttemptsMax: gapsS.length - 2, memory: this.memory },
-      isHeld: () => this.leases.isHeld(name)
+      isHeld: () => this.leases.isHeld(name),
+      onChange: () => this.changed()
     }, Number(name))
     this.partitions.set(name, partition)
   }

@@ -74,7 +74,7 @@ export class Endpoint {
     return this.running.delivery.size + this.running.redelivery.size
   }
 
-  private isFailing (): boolean {
+  isFailing (): boolean {
     return this.failures >= FAILURES_MAX
   }
 

@@ -5,21 +5,21 @@ import type { FactLog } from '#src/actions/fact-log.ts'
 import { wantsBackfill } from '#streams/replay/decide.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { WEBHOOK_PARTITIONS, webhookPartitionOf } from '#streams/subjects.ts'
-import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
 
 export interface FanoutCursorsOptions {
   factLog: FactLog
   directory: LiveDirectory
+  /** Moves the partition's cursor as far as the facts were gone over. Throws when it cannot. */
+  beforeOpening(partition: number): Promise<void>
   log: Log
 }
 
 export const ALL_PARTITIONS = Array.from({ length: WEBHOOK_PARTITIONS }, (_, partition) => partition)
-/** Before the log is read again after a conflict: the replica that we read may not have the other's append yet. */
-export const CONFLICT_MS = 100
-/** A partition without deliveries moves its cursor only so often. What lies behind the cursor is read again after a
- *  restart, nothing more. */
-const IDLE_MS = 5000
+/** A partition whose deliveries are no facts moves its cursor only so often, and one without any even less. What lies
+ *  behind the cursor is read again after a restart, nothing more. */
+const DIRECT_MS = 5000
+const IDLE_MS = 60_000
 const IDLE_FACTS = 2000
 const CATCH_UP_MS = 2000
 /** Backfills read at once, and opened in one append. */
@@ -31,10 +31,9 @@ export class FanoutCursors {
   private readonly options: FanoutCursorsOptions
   private restart = new AbortController()
   private signal = this.restart.signal
+  private partitions: number[] = []
   private cursors: FanoutCursor[] = []
   private movedMs: number[] = []
-  /** Partitions whose cursor was read again: it may have moved together with a backfill that is not known here. */
-  private readonly unsure = new Set<number>()
   private position = 0
   /** Endpoints whose backfill is open: every later fact goes to them as to others. */
   private readonly opened = new Set<string>()
@@ -43,15 +42,17 @@ export class FanoutCursors {
     this.options = options
   }
 
-  /** Reads the cursors; resolves to the sequence to go on after. `restart` is aborted when that has to be done again.
-   */
-  async begin (restart: AbortController, signal: AbortSignal): Promise<number> {
+  /** Reads the cursors of these partitions, which others are left to others. `restart` is aborted when that has to be
+   *  done again. Resolves to those whose cursor somebody else has moved since this process last read or moved it. */
+  async begin (partitions: number[], restart: AbortController, signal: AbortSignal): Promise<Set<number>> {
     this.restart = restart
     this.signal = signal
-    this.cursors = await this.readCursors()
-    this.movedMs = this.cursors.map(() => this.nowMs())
-    this.position = Math.min(...this.cursors.map(cursor => cursor.through))
-    return this.position
+    this.partitions = partitions
+    const read = await Promise.all(partitions.map(partition => readFanoutCursor(this.options.factLog, partition)))
+    const moved = new Set(partitions.filter((partition, i) => this.cursors[partition]?.seq !== read[i]!.seq))
+    for (const [i, partition] of partitions.entries()) this.moved(partition, read[i]!)
+    this.position = Math.min(...read.map(cursor => cursor.through))
+    return moved
   }
 
   cursor (partition: number): FanoutCursor {
@@ -65,45 +66,39 @@ export class FanoutCursors {
   }
 
   /** Every fact up to here has its deliveries in every partition, also where the cursor lags behind. */
+  get reachedSoFar (): number {
+    return this.position
+  }
+
   reached (through: number): void {
     this.position = through
   }
 
   /** Does the cursor lag so far behind that it must be moved without deliveries? */
-  isLate (partition: number, through: number): boolean {
+  isLate (partition: number, through: number, isDirect: boolean): boolean {
     return through - this.cursor(partition).through >= IDLE_FACTS ||
-      this.nowMs() - this.movedMs[partition]! >= IDLE_MS
+      this.nowMs() - this.movedMs[partition]! >= (isDirect ? DIRECT_MS : IDLE_MS)
   }
 
-  async reread (partition: number): Promise<void> {
-    this.take(partition, await readFanoutCursor(this.options.factLog, partition))
-  }
-
-  /** Resolves to whether another process has moved any. */
-  async rereadAll (): Promise<boolean> {
-    const read = await this.readCursors()
-    const moved = read.some((cursor, partition) => cursor.seq !== this.cursor(partition).seq)
-    for (const [partition, cursor] of read.entries()) this.take(partition, cursor)
-    return moved
+  /** One that another process has moved may have come with an endpoint unknown here: begin again from there. */
+  private async reread (partition: number): Promise<void> {
+    const { seq } = await readFanoutCursor(this.options.factLog, partition)
+    if (seq !== this.cursor(partition).seq) this.restart.abort()
   }
 
   /** Makes sure that this process knows every endpoint created before the facts were read, and every backfill opened up
    *  to the cursors: facts after an opening are not in the backfill. To be called before an append behind a cursor.
    *  `accounts` null = all. Throws when that cannot be known now. */
-  async catchUp (partitions: number[], accounts: Set<string> | null): Promise<void> {
-    do {
-      for (const partition of partitions) this.unsure.delete(partition)
-      if (!await this.options.directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
-      const webhooks = this.unopened(partitions, accounts)
-      if (webhooks.length > 0) {
-        const openings = partitions.map(partition =>
-          this.open(partition, webhooks.filter(({ id }) => webhookPartitionOf(id) === partition))
-        )
-        await Promise.all(openings)
-      }
-      if (!partitions.some(partition => this.unsure.has(partition))) return
-      await sleep(CONFLICT_MS, this.signal)
-    } while (!this.signal.aborted)
+  async catchUp (accounts: Set<string> | null): Promise<void> {
+    const { partitions } = this
+    if (!await this.options.directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
+    const webhooks = this.unopened(accounts)
+    if (webhooks.length === 0) return
+    await Promise.all(
+      partitions.map(partition =>
+        this.open(partition, webhooks.filter(({ id }) => webhookPartitionOf(id) === partition))
+      )
+    )
   }
 
   /** Does the endpoint get facts after those reached so far? */
@@ -113,32 +108,20 @@ export class FanoutCursors {
 
   hasUnopened (): boolean {
     for (const id of this.opened) if (!this.options.directory.now.webhooks.has(id)) this.opened.delete(id)
-    return this.unopened(ALL_PARTITIONS, null).length > 0
+    return this.unopened(null).length > 0
   }
 
   private nowMs (): number {
     return this.options.factLog.clock.nowMs()
   }
 
-  private readCursors (): Promise<FanoutCursor[]> {
-    return Promise.all(ALL_PARTITIONS.map(partition => readFanoutCursor(this.options.factLog, partition)))
-  }
-
-  /** A cursor that another process has moved to a sequence behind our position may have come with an endpoint unknown
-   *  here: begin again from there. */
-  private take (partition: number, cursor: FanoutCursor): void {
-    if (cursor.seq !== this.cursor(partition).seq && cursor.through < this.position) this.restart.abort()
-    this.cursors[partition] = cursor
-    this.unsure.add(partition)
-  }
-
-  private unopened (partitions: number[], accounts: Set<string> | null): WebhookEntry[] {
+  private unopened (accounts: Set<string> | null): WebhookEntry[] {
     const nowMs = this.nowMs()
     const found: WebhookEntry[] = []
     for (const webhook of this.options.directory.now.webhooks.values()) {
       if (webhook.disabled !== null || this.isListening(webhook, nowMs)) continue
       if (accounts?.has(webhook.account) === false) continue
-      if (partitions.includes(webhookPartitionOf(webhook.id))) found.push(webhook)
+      if (this.partitions.includes(webhookPartitionOf(webhook.id))) found.push(webhook)
     }
     return found
   }
@@ -158,7 +141,8 @@ export class FanoutCursors {
   }
 
   private async openNew (partition: number, webhooks: WebhookEntry[]): Promise<void> {
-    const { factLog, log } = this.options
+    const { factLog, log, beforeOpening } = this.options
+    await beforeOpening(partition)
     const cursor = this.cursor(partition)
     const through = Math.max(this.position, cursor.through)
     const advanced = await openBackfills(factLog, partition, cursor, through, webhooks)

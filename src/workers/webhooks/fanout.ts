@@ -16,13 +16,25 @@ import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import { follow } from '#src/nats/follow.ts'
 import type { BodyCache } from './body-cache.ts'
-import { ALL_PARTITIONS, CONFLICT_MS, FanoutCursors } from './fanout-cursors.ts'
+import { DirectDeliveries, triedSince, type DirectQueues, type FactDeliveries } from './direct.ts'
+import { ALL_PARTITIONS, FanoutCursors } from './fanout-cursors.ts'
 
 export interface FanoutOptions {
   factLog: FactLog
   directory: LiveDirectory
   bodies: BodyCache
+  /** What sends the deliveries in this process: it says which partitions are ours, and takes deliveries directly. Left
+   *  out = all are, and each delivery is a fact before it is made. */
+  dispatch?: PartitionSource
   log: Log
+}
+
+/** The partitions that this process works now. */
+export interface PartitionSource {
+  /** Null = it does not work this one. Another object = it has begun again. */
+  queuesOf(partition: number): DirectQueues | null
+  /** Calls `act` whenever it begins or ends to work one. */
+  onChange(act: () => void): void
 }
 
 /** Facts of one read. */
@@ -33,24 +45,17 @@ const GATHER_MS = 2
 const APPEND_MAX = 500
 /** Deliveries held in memory at once: a fact of an account with 1,000 endpoints makes 1,000. */
 const HELD_MAX = 2000
-/** While another process does the work, this one looks so often whether the cursors still move. */
-const STANDBY_MS = 500
-/** How often backfills are opened while nothing happens. */
-const BACKFILL_EVERY_MS = 1000
+/** How often backfills are opened, and what waits is owed, while nothing happens. */
+const LOOK_EVERY_MS = 1000
+/** A delivery without an outcome for so long is a fact from then on. */
+const DIRECT_MS_MAX = 1000
+/** Partitions are begun one right after the other. */
+const CHANGES_MS = 20
 const RETRY_MS = 250
 const RESTART_MS = 1000
 
-/** The deliveries of one fact in one partition. */
-interface FactDeliveries {
-  seq: number
-  deliveries: Array<NewDelivery | NewMember>
-}
-
-/** Facts that are appended together: those after the position reached so far, up to `through`. */
-interface FactRange {
-  facts: Recorded<AnyFact>[]
-  through: number
-}
+/** Another process has moved a cursor. */
+class Overtaken extends Error {}
 
 /** The endpoints that listen, by account; facts before `oldest` are for few of them. */
 interface Listeners {
@@ -59,10 +64,10 @@ interface Listeners {
   oldest: string
 }
 
-/** Makes one delivery of every event for every endpoint that listens, exactly once: the deliveries of a range of facts
- *  and the cursor behind it are one atomic append for each partition, refused when the cursor has moved since. So it
- *  may be killed, repeated and run twice. An endpoint that wants batches gets a member for its next batch instead of a
- *  delivery. */
+/** Makes one delivery of every event for every endpoint that listens, exactly once. Where the endpoints answer, their
+ *  queues take it directly, and its outcome is its first fact. Else the deliveries of a range of facts and the cursor
+ *  behind it are one atomic append for each partition, refused when the cursor has moved since. So it may be killed,
+ *  repeated and run twice. An endpoint that wants batches gets a member for its next batch instead of a delivery. */
 export function startFanout (options: FanoutOptions): Role {
   const fanout = new Fanout(options)
   const running = fanout.run()
@@ -85,19 +90,22 @@ class Fanout {
   private signal = this.stopping.signal
   /** The latest step with the cursors: one at a time. */
   private lastStep: Promise<void> = Promise.resolve()
-  /** Another process moves the cursors. */
-  private standby = false
+  private restart = new AbortController()
+  /** By partition, of those that are ours. */
+  private direct = new Map<number, DirectDeliveries>()
 
   constructor (options: FanoutOptions) {
     this.options = options
-    this.cursors = new FanoutCursors(options)
+    this.cursors = new FanoutCursors({ ...options, beforeOpening: partition => this.catchUpCursor(partition) })
+    options.dispatch?.onChange(() => this.restart.abort())
   }
 
   async run (): Promise<void> {
     const { signal } = this.stopping
     while (!signal.aborted) {
       const error = await this.followFacts().then(() => null, asError)
-      if (error === null) continue
+      // What is ours has changed.
+      if (error === null || error.name === 'AbortError') continue
       this.onError(error)
       await sleep(RESTART_MS, signal)
     }
@@ -108,13 +116,15 @@ class Fanout {
   }
 
   private async followFacts (): Promise<void> {
-    const restart = new AbortController()
+    if (this.options.dispatch !== undefined) await sleep(CHANGES_MS, this.stopping.signal)
+    const restart = this.restart = new AbortController()
     this.signal = AbortSignal.any([this.stopping.signal, restart.signal])
-    const afterSeq = await this.cursors.begin(restart, this.signal)
+    await this.begin(restart)
+    if (this.direct.size === 0) return await sleep(RESTART_MS, this.signal)
     const facts = follow(this.options.factLog.bus, {
       stream: 'EMAILS',
       filter: 'email.>',
-      afterSeq,
+      afterSeq: this.cursors.reachedSoFar,
       batchMax: FACTS_MAX,
       gather: () => sleep(GATHER_MS),
       shared: true,
@@ -125,65 +135,74 @@ class Fanout {
       }
     })
     // Opening one does not wait for the next event.
-    const backfills = repeat({
+    const looks = repeat({
       name: 'webhook backfills',
-      round: () => this.openBackfills(),
-      againMs: BACKFILL_EVERY_MS,
+      round: () => this.look(),
+      againMs: LOOK_EVERY_MS,
       onError: error => this.onError(error)
     })
     try {
-      for await (const batch of facts) {
-        await this.inTurn(async () => {
-          await this.standBy(batch.at(-1)!.seq)
-          await this.fanOut(batch)
-        })
-      }
+      for await (const batch of facts) await this.inTurn(() => this.fanOut(batch))
     } finally {
       restart.abort()
-      await backfills.stop()
+      await looks.stop()
     }
   }
 
+  /** Of the partitions that are ours. What is known of one whose cursor nobody else has moved still holds. */
+  private async begin (restart: AbortController): Promise<void> {
+    const { dispatch, factLog } = this.options
+    const { cursors, signal } = this
+    const ours = ALL_PARTITIONS.filter(partition => dispatch === undefined || dispatch.queuesOf(partition) !== null)
+    const moved = await cursors.begin(ours, restart, signal)
+    const begun = ours.map(async partition => {
+      const queues = dispatch?.queuesOf(partition) ?? null
+      const cursor = cursors.cursor(partition)
+      const known = this.direct.get(partition)
+      if (known !== undefined && known.queues === queues && !moved.has(partition)) return [partition, known]
+      const tried = queues === null ? new Set<string>() : await triedSince(factLog, partition, cursor, signal)
+      return [partition, new DirectDeliveries(queues, cursor, tried)]
+    })
+    this.direct = new Map(await Promise.all(begun as Array<Promise<[number, DirectDeliveries]>>))
+  }
+
   private inTurn (step: () => Promise<void>): Promise<void> {
-    const current = this.lastStep.then(step)
-    this.lastStep = current.catch(() => {})
+    const current = this.lastStep.then(() => this.signal.aborted ? undefined : step())
+    // What it left half done is begun again.
+    this.lastStep = current.catch(() => this.restart.abort())
     return current
   }
 
   /** Resolves to the ms until the next time. */
-  private async openBackfills (): Promise<number> {
-    if (this.cursors.hasUnopened()) {
-      await this.inTurn(() => this.retry(() => this.cursors.catchUp(ALL_PARTITIONS, null)))
-    }
-    return BACKFILL_EVERY_MS
-  }
-
-  /** As long as another process moves the cursors, it does the work. */
-  private async standBy (through: number): Promise<void> {
-    const isBehind = (partition: number) => this.cursors.cursor(partition).through < through
-    while (this.standby && !this.signal.aborted && ALL_PARTITIONS.some(isBehind)) {
-      await sleep(STANDBY_MS, this.signal)
-      await this.retry(async () => {
-        this.standby = await this.cursors.rereadAll()
+  private async look (): Promise<number> {
+    const late = [...this.direct].filter(([_partition, direct]) => direct.isOlderThan(DIRECT_MS_MAX))
+    if (late.length > 0 || this.cursors.hasUnopened()) {
+      await this.inTurn(async () => {
+        await this.retry(() => this.cursors.catchUp(null))
+        await allOf(late.map(([partition]) => this.catchUpCursor(partition)))
       })
     }
+    return LOOK_EVERY_MS
+  }
+
+  /** Every delivery of the facts gone over is in the log then. */
+  private async catchUpCursor (partition: number): Promise<void> {
+    await this.owe(partition, this.cursors.reachedSoFar, [])
   }
 
   private async fanOut (facts: Recorded<AnyFact>[]): Promise<void> {
     const accounts = accountsOf(facts)
-    await this.retry(() => this.cursors.catchUp(ALL_PARTITIONS, accounts))
-    let listeners = this.listenersOf(accounts)
+    await this.retry(() => this.cursors.catchUp(accounts))
+    const listeners = this.listenersOf(accounts)
     let owed = emptyPartitions()
-    let [held, from] = [0, 0]
+    let held = 0
     for (const [i, recorded] of facts.entries()) {
       if (this.signal.aborted) return
       held += this.sort(recorded, listeners, owed)
       if (held < HELD_MAX && i < facts.length - 1) continue
-      await this.append({ facts: facts.slice(from, i + 1), through: recorded.seq }, owed)
-      // An append that was refused may have opened a backfill: the rest of the batch is for that endpoint, too.
-      listeners = this.listenersOf(accounts)
+      await this.advance(recorded.seq, owed)
       owed = emptyPartitions()
-      ;[held, from] = [0, i + 1]
+      held = 0
     }
   }
 
@@ -213,70 +232,63 @@ class Fanout {
     let listening = (webhooks.get(fact.account) ?? []).filter(webhook => isFor(webhook, fact, event))
     // The cursor that came with a backfill is still in the log: facts behind it may be of any age.
     if (fact.time < oldest) listening = listening.filter(webhook => wantsBackfill(webhook, nowMs))
+    listening = listening.filter(({ id }) => this.isBehind(webhookPartitionOf(id), seq))
     if (listening.length === 0) return 0
     bodies.put(fact.id, event.body)
     for (const webhook of listening) {
-      const partition = owed[webhookPartitionOf(webhook.id)]!
-      if (partition.at(-1)?.seq !== seq) partition.push({ seq, deliveries: [] })
-      partition.at(-1)!.deliveries.push(deliveryOf(fact, seq, event, webhook))
+      const partition = webhookPartitionOf(webhook.id)
+      const delivery = deliveryOf(fact, seq, event, webhook)
+      if ('owed' in delivery && this.direct.get(partition)!.knows(delivery.owed.delivery)) continue
+      const ofPartition = owed[partition]!
+      if (ofPartition.at(-1)?.seq !== seq) ofPartition.push({ seq, deliveries: [] })
+      ofPartition.at(-1)!.deliveries.push(delivery)
     }
     return listening.length
   }
 
-  private async append (range: FactRange, owed: FactDeliveries[][]): Promise<void> {
-    await Promise.all(owed.map(async (deliveries, partition) => {
-      if (deliveries.length > 0 || (!this.standby && this.cursors.isLate(partition, range.through))) {
-        await this.advance(partition, range, deliveries)
+  /** Is the partition ours, and has it not come so far? */
+  private isBehind (partition: number, seq: number): boolean {
+    return (this.direct.get(partition)?.position ?? Infinity) < seq
+  }
+
+  private async advance (through: number, owed: FactDeliveries[][]): Promise<void> {
+    await allOf([...this.direct].map(async ([partition, direct]) => {
+      const left = direct.pass(owed[partition]!)
+      if (left.length > 0 || this.cursors.isLate(partition, through, !direct.isEmpty())) {
+        await this.owe(partition, through, left)
       }
+      direct.reached(through)
     }))
     if (this.signal.aborted) return
-    this.cursors.reached(range.through)
+    this.cursors.reached(through)
     this.unhealthyReason = null
   }
 
-  /** Moves a partition's cursor over a range together with its deliveries. When another process has moved the cursor
-   *  meanwhile, its part is left out and the rest sorted again: it may have opened a backfill there. */
-  private async advance (partition: number, range: FactRange, sorted: FactDeliveries[]): Promise<void> {
-    let owed: FactDeliveries[] | null = sorted
-    await this.retry(async () => {
-      while (!this.signal.aborted && this.cursors.cursor(partition).through < range.through) {
-        if (owed === null) {
-          owed = await this.sortAgain(partition, range)
-          continue
-        }
-        const current = owed
-        // Until the append is answered, only the log knows whether it was stored.
-        owed = null
-        if (await this.appendSome(partition, current, range.through)) owed = current
-        else {
-          this.standby = true
-          await sleep(CONFLICT_MS, this.signal)
-        }
+  /** Appends what is owed, with what was passed on and has no outcome yet, and the cursor behind it. Throws when
+   *  another process has moved the cursor, or the log does not answer: only the log knows then what it holds. */
+  private async owe (partition: number, upTo: number, facts: FactDeliveries[]): Promise<void> {
+    const direct = this.direct.get(partition)!
+    const through = Math.max(upTo, direct.position)
+    await direct.close(facts, async owed => {
+      while (!this.signal.aborted && this.cursors.cursor(partition).through < through) {
+        const part = owed.splice(0, firstPart(owed))
+        await this.appendPart(partition, part, owed.length === 0 ? through : part.at(-1)!.seq)
       }
+      this.signal.throwIfAborted()
     })
   }
 
-  /** One append; false when the cursor has moved since. */
-  private async appendSome (partition: number, owed: FactDeliveries[], through: number): Promise<boolean> {
-    const cursor = this.cursors.cursor(partition)
-    const left = owed.filter(({ seq }) => seq > cursor.through)
-    const part = firstPart(left)
-    const upTo = part.length === left.length ? through : part.at(-1)!.seq
+  private async appendPart (partition: number, part: FactDeliveries[], through: number): Promise<void> {
     const deliveries = part.flatMap(({ deliveries }) => deliveries)
-    const moved = await requestDeliveries(this.options.factLog, partition, cursor, upTo, deliveries)
-    if (moved === null) return false
+    const cursor = this.cursors.cursor(partition)
+    const moved = await requestDeliveries(this.options.factLog, partition, cursor, through, deliveries)
+    if (moved === null) throw new Overtaken('another process fans out')
     this.cursors.moved(partition, moved)
-    return true
-  }
-
-  private async sortAgain (partition: number, { facts }: FactRange): Promise<FactDeliveries[]> {
-    const accounts = accountsOf(facts)
-    await this.cursors.reread(partition)
-    await this.cursors.catchUp([partition], accounts)
-    const listeners = this.listenersOf(accounts)
-    const owed = emptyPartitions()
-    for (const recorded of facts) this.sort(recorded, listeners, owed)
-    return owed[partition]!
+    const direct = this.direct.get(partition)!
+    direct.reached(through)
+    for (const [i, delivery] of deliveries.entries()) {
+      if ('owed' in delivery) direct.logged(delivery, moved.seq - deliveries.length + i)
+    }
   }
 
   /** Until it succeeds or we stop: facts are never skipped. */
@@ -296,6 +308,12 @@ class Fanout {
     this.unhealthyReason = `events wait for their fan-out: ${error.message}`
     this.options.log.warn({ err: error }, 'webhook fan-out interrupted; retrying')
   }
+}
+
+/** Resolves when all have ended; throws what one of them threw. */
+async function allOf (steps: Array<Promise<void>>): Promise<void> {
+  await Promise.allSettled(steps)
+  await Promise.all(steps)
 }
 
 function accountsOf (facts: Recorded<AnyFact>[]): Set<string> {
@@ -321,9 +339,9 @@ function deliveryOf (
   }
 }
 
-/** The first facts whose deliveries fit one append; at least one fact. */
-function firstPart (owed: FactDeliveries[]): FactDeliveries[] {
+/** How many facts' deliveries fit one append, from the first on; one at least, if there are any. */
+function firstPart (owed: FactDeliveries[]): number {
   let count = 0
   const end = owed.findIndex(({ deliveries }, i) => (count += deliveries.length) > APPEND_MAX && i > 0)
-  return end === -1 ? owed : owed.slice(0, end)
+  return end === -1 ? owed.length : end
 }

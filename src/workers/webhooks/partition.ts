@@ -1,6 +1,6 @@
 import { advanceDispatch, moveDelivery, readDispatchCursor, type DispatchCursor } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { FactLog } from '#src/actions/fact-log.ts'
+import { causedBy, type FactLog } from '#src/actions/fact-log.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
@@ -18,6 +18,7 @@ import type { Recorded } from '#streams/define.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { DELIVERY_KINDS, subjects, type DeliveryKind } from '#streams/subjects.ts'
 import type { DeliveryQueue, Entry } from './delivery-queue.ts'
+import type { DirectQueues } from './direct.ts'
 import type { DeliveryWorker } from './delivery-worker.ts'
 import { Endpoint, type EndpointRules } from './endpoint.ts'
 
@@ -28,6 +29,8 @@ export interface PartitionOptions {
   rules: Pick<EndpointRules, 'probeMs' | 'hastenAttemptsMax' | 'memory'>
   /** Whether this process still works the partition. */
   isHeld(): boolean
+  /** Told whenever it has begun to work, and when it ends. */
+  onChange(): void
   log: Log
 }
 
@@ -57,6 +60,8 @@ type Behind = DispatchAdvanced['data']['behind'][number]
  *  before the cursor passes it, so that the process that takes the partition over goes on where this process was. */
 export class Partition {
   unhealthyReason: string | null = 'starting'
+  /** As long as it works. */
+  queues: DirectQueues | null = null
   private readonly options: PartitionOptions
   private readonly partition: number
   private readonly endpoints = new Map<string, Endpoint>()
@@ -108,6 +113,7 @@ export class Partition {
     this.cursor = cursor
     this.unhealthyReason = null
     for (const endpoint of this.endpoints.values()) endpoint.pump()
+    this.open(signal)
     const rounds = [this.looks(), this.cursors(ending)]
     try {
       await Promise.all([
@@ -115,9 +121,35 @@ export class Partition {
         ...DELIVERY_KINDS.map(kind => this.follow(kind, endSeq, signal))
       ])
     } finally {
+      this.queues = null
+      this.options.onChange()
       ending.abort()
       await Promise.all(rounds.map(round => round.stop()))
     }
+  }
+
+  /** From now on deliveries may come before their facts. */
+  private open (signal: AbortSignal): void {
+    this.queues = {
+      accepts: (id, afterSeq) => {
+        if (signal.aborted || !this.options.isHeld() || this.position.delivery < afterSeq) return false
+        const endpoint = this.endpointOf(id)
+        const isPaused = this.options.directory.now.webhooks.get(id)?.paused === true
+        return !isPaused && !endpoint.isFailing() && endpoint.queues.delivery.hasRoom()
+      },
+      take: ({ owed, fact }, inTurn) => {
+        const endpoint = this.endpointOf(owed.webhook)
+        const dueAt = timestamp(this.options.factLog.clock.nowMs())
+        endpoint.queues.delivery.offerDirect(
+          { owed, ...causedBy(fact), attempts: 0, firstAttemptAt: null, dueAt },
+          this.position.delivery + 1,
+          inTurn
+        )
+        endpoint.pump()
+      },
+      logged: ({ owed }, seq) => this.endpointOf(owed.webhook).queues.delivery.foretell(owed.delivery, seq)
+    }
+    this.options.onChange()
   }
 
   /** What the partition's queues have come to since the cursor, but for those with a place of their own. */
@@ -263,7 +295,7 @@ export class Partition {
   ): Promise<void> {
     for (const entry of entries.slice(0, STEPS_MAX)) {
       if (this.stopping.signal.aborted || !this.options.isHeld()) return
-      if (!queue.takeOne(entry)) continue
+      if (entry.direct !== null || !queue.takeOne(entry)) continue
       try {
         const pending = await this.options.worker.pendingOf(entry, queue)
         if (pending === null) queue.forget(entry)

@@ -14,11 +14,12 @@ export type WebhooksOptions =
 /** The role `webhooks`: from facts to deliveries to requests. Any number of processes may run it. */
 export function startWebhooks (options: WebhooksOptions): Role {
   const bodies = new BodyCache(BODIES_BYTES_MAX)
+  const dispatch = startDispatch({ ...options, bodies })
   const roles = [
-    startFanout({ ...options, bodies }),
+    dispatch,
+    startFanout({ ...options, bodies, dispatch }),
     startBatching(options),
-    startReplays(options),
-    startDispatch({ ...options, bodies })
+    startReplays(options)
   ]
   return {
     name: 'webhooks',

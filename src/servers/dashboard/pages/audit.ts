@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream'
 import { AUDIT_ACTIONS } from '#projections/audit/actions.ts'
-import { mayDo } from '#streams/key/decide.ts'
 import { exportAudit } from '#src/actions/audit-export.ts'
 import { EXPORT_TYPES } from '#src/actions/export.ts'
 import { html, type Html } from '#src/base/html.ts'
@@ -28,8 +27,7 @@ const NOTHING: ListAuditAnswer = { data: [], has_more: false, next_cursor: null 
 
 /** Who changed what: the list, and all of it as a file. */
 export function auditPages (pages: Pages, { reads }: DashboardContext): void {
-  pages.get('/audit', async visit => {
-    if (!mayDo(visit.key, 'audit:read')) return REFUSED
+  pages.get('/audit', 'audit:read', async visit => {
     try {
       return pageResult(listPage(visit, await visit.api.audit.page(queryIn(visit)), NO_FAULTS))
     } catch (error) {
@@ -37,8 +35,7 @@ export function auditPages (pages: Pages, { reads }: DashboardContext): void {
     }
   })
 
-  pages.get('/audit/export', async visit => {
-    if (!mayDo(visit.key, 'audit:read')) return REFUSED
+  pages.get('/audit/export', 'audit:read', async visit => {
     const wanted = { account: visit.account.id, actor: null, action: null, fromMs: null, toMs: null }
     const lines = await exportAudit(reads, wanted, 'csv')
     return download(EXPORT_TYPES.csv, 'audit.csv', Readable.from(lines, { objectMode: false }))
@@ -47,17 +44,6 @@ export function auditPages (pages: Pages, { reads }: DashboardContext): void {
 
 function pageResult (page: Html): Extract<PageResult, { page: Html }> {
   return { title: 'Audit', section: 'audit', page }
-}
-
-const REFUSED: PageResult = {
-  ...pageResult(html`${heading('Audit')}${
-    empty(
-      'This session may not see the audit log',
-      html`Sign in with a key that has the scope <code>full</code>, or <code>audit:read</code> beside
-<code>dashboard</code>.`
-    )
-  }`),
-  status: 403
 }
 
 /** As the API takes it. */
@@ -80,7 +66,7 @@ function listPage (visit: Visit, { data, next_cursor: next }: ListAuditAnswer, f
   const { actor = '', action = '' } = queryIn(visit)
   const file = html`<a class="button" href="/dashboard/audit/export" download>Export CSV</a>`
   const filters = html`<form method="get" action="/dashboard/audit" class="filters" role="search">
-${field({ name: 'actor', label: 'By', value: actor, placeholder: 'key_…, ses_…, a user or a role' }, faults)}
+${field({ name: 'actor', label: 'By', value: actor, placeholder: 'key_…, usr_…, ses_…, a role' }, faults)}
 ${select('action', 'Action', ACTIONS, action, html`data-submit`)}<button>Filter</button></form>`
   const list = data.length === 0
     ? empty(
@@ -100,7 +86,13 @@ ${faultBox(faults)}${filters}${list}${pager(visit, next)}`
 
 const none = () => html`<span class="none">–</span>`
 
-const KINDS = { key: 'API key', session: 'in the dashboard', operator: 'operator', role: 'Jetpost' } as const
+const KINDS = {
+  key: 'API key',
+  session: 'in the dashboard',
+  user: 'person',
+  operator: 'operator',
+  role: 'Jetpost'
+} as const
 
 function actorOf ({ actor }: AuditRecord): Html {
   if (actor === null) return none()

@@ -165,7 +165,7 @@ export function defaultsIn (
 }
 
 function sendersCard (visit: Visit, domain: Domain, directory: Directory): Html {
-  const body = mayDo(visit.key, 'keys:read')
+  const body = mayDo(visit.principal, 'keys:read')
     ? sendersIn(visit, domain, directory)
     : html`<p class="hint">The key you signed in with may not see keys.</p>`
   return html`<section class="card"><h2>Keys</h2>

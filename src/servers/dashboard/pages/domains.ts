@@ -33,9 +33,9 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
       ...more
     })
 
-  pages.get('/domains', async visit => await listPage(visit))
+  pages.get('/domains', 'domains:read', async visit => await listPage(visit))
 
-  pages.post('/domains', async visit => {
+  pages.post('/domains', 'domains:write', async visit => {
     const name = visit.form.get('name')?.trim() ?? ''
     try {
       const { id } = await visit.api.domains.create({ name })
@@ -45,9 +45,9 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
     }
   })
 
-  pages.get('/domains/:id', async visit => show(visit, await visit.api.domains.get(visit.params.id!)))
+  pages.get('/domains/:id', 'domains:read', async visit => show(visit, await visit.api.domains.get(visit.params.id!)))
 
-  pages.post('/domains/:id/verify', async visit => {
+  pages.post('/domains/:id/verify', 'domains:write', async visit => {
     const id = visit.params.id!
     try {
       const isCorrect = problemsOf(await visit.api.domains.verify(id)) === null
@@ -60,17 +60,17 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
     }
   })
 
-  pages.post('/domains/:id/rotate', async visit => {
+  pages.post('/domains/:id/rotate', 'domains:write', async visit => {
     const { id } = await visit.api.domains.rotateDkim(visit.params.id!)
     return { to: `/dashboard/domains/${id}`, notice: 'New DKIM keys created. Publish the records marked as new.' }
   })
 
-  pages.post('/domains/:id/defaults', async visit => {
+  pages.post('/domains/:id/defaults', 'domains:write', async visit => {
     const { id } = await visit.api.domains.update(visit.params.id!, defaultsIn(visit.form))
     return { to: `/dashboard/domains/${id}`, notice: 'Saved.' }
   })
 
-  pages.post('/domains/:id/delete', async visit => {
+  pages.post('/domains/:id/delete', 'domains:write', async visit => {
     await visit.api.domains.delete(visit.params.id!)
     return { to: '/dashboard/domains', notice: 'Domain deleted.' }
   })

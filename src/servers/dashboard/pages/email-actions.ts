@@ -3,7 +3,18 @@ import { heldBack, isSandbox } from '#streams/suppression/decide.ts'
 import type { StandingReason } from '#streams/suppression/facts.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { actionButton, counted, exact, faultBox, faultsIn, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
+import {
+  buttonTo,
+  actionButton,
+  counted,
+  exact,
+  faultBox,
+  faultsIn,
+  form,
+  heading,
+  NO_FAULTS,
+  type Faults
+} from '../parts.ts'
 import { PageNotFound, type Pages, type Visit } from '../visit.ts'
 import { named, titleOf } from './email-format.ts'
 import { timeField, fieldTime, utcTime } from '../times.ts'
@@ -17,13 +28,13 @@ const RETRYABLE: ReadonlySet<string> = new Set(['bounced', 'failed', 'suppressed
 
 /** Cancel, retry, reschedule, suppress. */
 export function emailActions (pages: Pages): void {
-  pages.post('/emails/:id/cancel', async visit => {
+  pages.post('/emails/:id/cancel', 'emails:send', async visit => {
     const { id, canceled, gone } = await visit.api.emails.cancel(visit.params.id!)
     const late = gone.length === 0 ? '' : ` It was too late for ${named(gone.map(({ address }) => address))}.`
     return { to: `/dashboard/emails/${id}`, notice: `Canceled for ${counted(canceled.length, 'recipient')}.${late}` }
   })
 
-  pages.post('/emails/:id/retry', async visit => {
+  pages.post('/emails/:id/retry', 'emails:send', async visit => {
     const { id, retried, others } = await visit.api.emails.retry(visit.params.id!)
     const rest = others.length === 0 ? '' : ` ${counted(others.length, 'other recipient')} unchanged.`
     return {
@@ -32,12 +43,12 @@ export function emailActions (pages: Pages): void {
     }
   })
 
-  pages.get('/emails/:id/reschedule', async visit => {
+  pages.get('/emails/:id/reschedule', 'emails:send', async visit => {
     const email = await visit.api.emails.get(visit.params.id!)
     return reschedulePage(visit, email, fieldTime(email.scheduled_at), NO_FAULTS)
   })
 
-  pages.post('/emails/:id/reschedule', async visit => {
+  pages.post('/emails/:id/reschedule', 'emails:send', async visit => {
     const typed = visit.form.get('scheduled_at') ?? ''
     try {
       const { id, scheduled_at: at } = await visit.api.emails.reschedule(visit.params.id!, {
@@ -50,7 +61,7 @@ export function emailActions (pages: Pages): void {
     }
   })
 
-  pages.post('/emails/:id/suppress', async visit => {
+  pages.post('/emails/:id/suppress', 'suppressions:write', async visit => {
     const { id, recipients } = await visit.api.emails.get(visit.params.id!)
     const recipient = recipients.find(({ n }) => String(n) === visit.form.get('n'))
     if (recipient === undefined || isErased(recipient.address)) {
@@ -110,7 +121,7 @@ export function actionsFor (
       confirmLabel: 'Cancel email',
       danger: true
     })
-  return html`${isScheduled && html`<a class="button" href="${url}/reschedule">Reschedule</a>`}
+  return html`${isScheduled && buttonTo(visit, `${url}/reschedule`, 'Reschedule')}
 ${ended.length > 0 && retry()}
 ${waiting.length > 0 && cancel()}`
 }

@@ -15,7 +15,7 @@ const SHOWN_CHARS_MAX = 60_000
 
 /** The content of an email: the HTML for the frame of its preview, and the source as a download. */
 export function emailContentPages (pages: Pages): void {
-  pages.get('/emails/:id/frame', async visit => {
+  pages.get('/emails/:id/frame', 'emails:read', async visit => {
     const content = await contentOf(visit)
     if (content?.html == null) throw new PageNotFound('This email has no HTML, or its content has expired.')
     return framed(withPictures(content.html, await attachmentsOf(visit, content.html)), {
@@ -23,7 +23,7 @@ export function emailContentPages (pages: Pages): void {
     })
   })
 
-  pages.get('/emails/:id/source', async visit => {
+  pages.get('/emails/:id/source', 'emails:read', async visit => {
     const raw = await rawOf(visit)
     if (raw === null) throw new PageNotFound('The content of this email has expired.')
     return download('message/rfc822', `${visit.params.id}-${recipientOf(visit)}.eml`, Buffer.from(raw))

@@ -45,7 +45,7 @@ const TEMPLATES_MAX = 100
 
 /** A form that sends an email by the API. */
 export function newEmailPages (pages: Pages): void {
-  pages.get('/emails/new', async visit => {
+  pages.get('/emails/new', 'emails:send', async visit => {
     const typed = emailFormIn(visit.query)
     return await formPage(
       visit,
@@ -55,7 +55,7 @@ export function newEmailPages (pages: Pages): void {
     )
   })
 
-  pages.post('/emails/new', async visit => {
+  pages.post('/emails/new', 'emails:send', async visit => {
     const typed = emailFormIn(visit.form)
     const variables = variablesIn(typed.variables)
     const once = /^[\w-]{1,64}$/.exec(visit.form.get('once') ?? '')?.[0] ?? randomUUID()

@@ -4,7 +4,10 @@ import { timestamp } from '#src/base/clock.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { Email } from '#src/client/types.ts'
+import type { Scope } from '#streams/key/facts.ts'
+import { isUser } from '#streams/session/decide.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
+import { admits } from '../permits.ts'
 import {
   badge,
   copyable,
@@ -21,7 +24,7 @@ import {
   time,
   withQuery
 } from '../parts.ts'
-import { PageNotFound, type Pages, type Visit } from '../visit.ts'
+import { NotPermitted, PageNotFound, type Pages, type Visit } from '../visit.ts'
 import { actionsFor, type EmailRecipient, suppressionCell, type SuppressionsByAddress } from './email-actions.ts'
 import { previewTab, sourceTab } from './email-content.ts'
 import { named, shownAddress, tagsOf, titleOf } from './email-format.ts'
@@ -178,12 +181,12 @@ function engagementOf (
 
 type EmailTab = 'timeline' | 'preview' | 'source' | 'details' | 'webhooks'
 
-const TABS: Array<[tab: EmailTab, text: string]> = [
-  ['timeline', 'Timeline'],
-  ['preview', 'Preview'],
-  ['source', 'Source'],
-  ['details', 'Details'],
-  ['webhooks', 'Webhooks']
+const TABS: Array<[tab: EmailTab, text: string, scope: Scope]> = [
+  ['timeline', 'Timeline', 'emails:metadata'],
+  ['preview', 'Preview', 'emails:read'],
+  ['source', 'Source', 'emails:read'],
+  ['details', 'Details', 'emails:metadata'],
+  ['webhooks', 'Webhooks', 'webhooks:read']
 ]
 
 /** The tabs that do not change with the email's state. */
@@ -193,14 +196,15 @@ const STILL: Record<
 > = {
   preview: previewTab,
   source: sourceTab,
-  details: async (_visit, _context, email) => detailsTab(email),
+  details: async (visit, _context, email) => detailsTab(visit, email),
   webhooks: webhooksTab
 }
 
 /** One email: its status and everything known about it. */
 export function emailPage (pages: Pages, context: DashboardContext): void {
-  pages.get('/emails/:id', async visit => {
-    const tab = TABS.find(([name]) => name === visit.query.get('tab'))?.[0] ?? 'timeline'
+  pages.get('/emails/:id', 'emails:metadata', async visit => {
+    const [tab, , scope] = TABS.find(([name]) => name === visit.query.get('tab')) ?? TABS[0]!
+    if (!admits(scope, visit.principal)) throw new NotPermitted(scope)
     const email = await emailOf(visit)
     const moments = tab === 'timeline' || visit.query.has('step')
       ? await momentsOf(context, visit, email.id, email.created_at)
@@ -262,7 +266,7 @@ function tabsOf (visit: Visit, current: EmailTab): Html {
   // The other tabs are the same at any time.
   return tabs(
     'Parts of the email',
-    TABS.map(([name, text]) => ({
+    TABS.filter(([, , scope]) => admits(scope, visit.principal)).map(([name, text]) => ({
       text,
       isCurrent: name === current,
       href: name === current ? visit.url : name === 'timeline' ? base : `${base}?tab=${name}`
@@ -291,7 +295,7 @@ ${timeline(visit, { email, n: chosen?.n ?? null, momentOf: id => moments.of.get(
 }
 
 /** The request, beside content and recipients. */
-function detailsTab (email: Email): Html {
+function detailsTab (visit: Visit, email: Email): Html {
   const { headers, attachments, metadata, timeline } = email
   const messageIds = [
     ...new Map(
@@ -299,7 +303,7 @@ function detailsTab (email: Email): Html {
     ).entries()
   ]
   return html`<section class="card" aria-labelledby="request-title"><h2 id="request-title">Request</h2>${
-    detailList(requestDetails(email))
+    detailList(requestDetails(visit, email))
   }</section>
 ${
     listed('Metadata', Object.entries(metadata), [
@@ -332,7 +336,7 @@ ${
   }`
 }
 
-function requestDetails (email: Email): Array<[string, Value] | null> {
+function requestDetails (visit: Visit, email: Email): Array<[string, Value] | null> {
   const {
     key_id: key,
     template,
@@ -347,7 +351,7 @@ function requestDetails (email: Email): Array<[string, Value] | null> {
   return [
     ['Accepted', exact(at)],
     scheduledAt === null ? null : ['Scheduled for', exact(scheduledAt)],
-    ['Key', html`<a href="/dashboard/keys/${key}"><code>${key}</code></a>${test && html` ${badge('test')}`}`],
+    ['Sent by', html`${senderOf(visit, key)}${test && html` ${badge('test')}`}`],
     template === null
       ? null
       : [
@@ -359,6 +363,12 @@ function requestDetails (email: Email): Array<[string, Value] | null> {
     ['Tracking', [track.opens && 'opens', track.clicks && 'clicks'].filter(Boolean).join(' and ') || 'off'],
     ['Unsubscribe link', unsubscribe ? 'yes' : 'no']
   ]
+}
+
+/** The key, or the person; a link where the visitor may follow it. */
+function senderOf (visit: Visit, id: string): Html {
+  const href = `/dashboard/${isUser({ id }) ? 'people' : 'keys'}/${id}`
+  return visit.may('GET', href) ? html`<a href="${href}"><code>${id}</code></a>` : html`<code>${id}</code>`
 }
 
 /** A table; null without rows. */

@@ -2,6 +2,7 @@ import { html, type Html } from '#src/base/html.ts'
 import type { ListEmailsAnswer } from '#src/client/types.ts'
 import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import {
+  buttonTo,
   badge,
   codeBlock,
   empty,
@@ -29,14 +30,14 @@ type ListedEmail = ListEmailsAnswer['data'][number]
 
 /** Emails: the list, a single one, and a new one. */
 export function emailsPages (pages: Pages, context: DashboardContext): void {
-  pages.get('/emails', async visit => {
+  pages.get('/emails', 'emails:list', async visit => {
     const tidy = withoutBlanks(visit.url, visit.query)
     if (tidy !== null) return { to: tidy }
     const byId = await pageById(visit, context, visit.query.get('q')?.trim() ?? '')
     if (byId !== null) return { to: byId }
     const filters = readFilters(visit.query)
     const { found, faults } = await find(visit, filters)
-    const newLink = html`<a class="button primary" href="/dashboard/emails/new">Send an email</a>`
+    const newLink = buttonTo(visit, '/dashboard/emails/new', 'Send an email', { primary: true })
     const page = html`${heading('Emails', newLink)}
 ${filterForm(filters, faults)}${faultBox(faults)}
 ${found !== null && html`<div ${live(visit, 'emails', 'rows')}>${listOf(visit, context, found, filters)}</div>`}`

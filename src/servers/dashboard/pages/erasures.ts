@@ -41,7 +41,7 @@ const COUNT_LABELS: Record<keyof Erasure['counts'], string> = {
 
 /** Erasures: the list, erasing an address, and the receipts. */
 export function erasuresPages (pages: Pages, context: DashboardContext): void {
-  pages.get('/erasures', async visit => {
+  pages.get('/erasures', 'erasures:write', async visit => {
     const { data, next_cursor: next } = await visit.api.erasures.page(cursorOf(visit))
     const list = data.length === 0 ? EMPTY : rowsOf(visit, data)
     const marks = data.some(({ status }) => status === 'pending')
@@ -55,9 +55,9 @@ export function erasuresPages (pages: Pages, context: DashboardContext): void {
     )
   })
 
-  pages.get('/erasures/new', async visit => pageResult('Erase an address', newPage(visit, NO_FAULTS)))
+  pages.get('/erasures/new', 'erasures:write', async visit => pageResult('Erase an address', newPage(visit, NO_FAULTS)))
 
-  confirmed(pages, context).post('/erasures', async visit => {
+  confirmed(pages, context).post('/erasures', 'erasures:write', async visit => {
     const [address, confirmation] = FIELDS.map(name => (visit.form.get(name) ?? '').trim()) as [string, string]
     try {
       if (foldAddress(address) !== foldAddress(confirmation)) {
@@ -71,7 +71,7 @@ export function erasuresPages (pages: Pages, context: DashboardContext): void {
     }
   })
 
-  pages.get('/erasures/:id', async visit => {
+  pages.get('/erasures/:id', 'erasures:write', async visit => {
     return pageResult('Erasure receipt', receiptPage(visit, await visit.api.erasures.get(visit.params.id!)))
   })
 }

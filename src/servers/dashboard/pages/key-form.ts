@@ -23,7 +23,9 @@ const MEANINGS: Record<Scope, string> = {
   dashboard: 'this dashboard, except its keys',
   operator: 'Operations and Mailbox in this dashboard',
   'emails:send': 'send, cancel and retry emails',
-  'emails:read': 'read emails, events and statistics',
+  'emails:read': 'read emails with their content, events and statistics',
+  'emails:metadata': 'read emails and events without content, and statistics',
+  'emails:list': 'list emails and read statistics',
   'templates:read': 'read templates',
   'templates:write': 'create and edit templates',
   'domains:read': 'read domains and their DNS records',
@@ -35,6 +37,8 @@ const MEANINGS: Record<Scope, string> = {
   'suppressions:read': 'read suppressed addresses',
   'suppressions:write': 'add and remove suppressions',
   'erasures:write': 'erase addresses',
+  'users:read': 'read the people of the account',
+  'users:write': 'invite, change and remove people with no more powers than this key has',
   'audit:read': 'read who changed what'
 }
 

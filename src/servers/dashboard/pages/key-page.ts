@@ -1,5 +1,6 @@
 import { DEFAULT_LIMITS, FIXED_KEY, mayDo, OVERLAP_S_DEFAULT } from '#streams/key/decide.ts'
-import type { KeyEntry } from '#streams/directory.ts'
+import { isUser } from '#streams/session/decide.ts'
+import type { Principal } from '#streams/directory.ts'
 import { LIMIT_CLASSES, type LimitClass } from '#streams/key/facts.ts'
 import type { CreateKeyAnswer, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
@@ -53,8 +54,8 @@ ${codeBlock(curlFor(publicUrl, '/api/emails', FIRST_EMAIL), 'An email as a comma
 
 /** Where a key comes from, and what comes from it. */
 export interface KeyFamily {
-  /** The key that made it; null = no key did, or it is revoked. */
-  maker: Pick<KeyEntry, 'name'> | null
+  /** The key or the user that made it; null = neither did, or it is no more. */
+  maker: Pick<Principal, 'id' | 'name'> | null
   /** How many working keys come from it. */
   children: number
 }
@@ -66,7 +67,7 @@ export function keyPage (
   { domains, faults, typed, ...family }: KeyFamily & Pick<KeyForm, 'domains' | 'faults' | 'typed'>
 ): Html {
   const isOver = key.expires_at !== null && Date.parse(key.expires_at) <= visit.nowMs
-  const isOwn = key.id === visit.key.id
+  const isOwn = key.id === visit.principal.id
   const title = html`${key.name} ${isOver ? badge('expired') : badge('active')} ${key.test && badge('test', 'busy')} ${
     isOwn && badge('this session', 'good')
   }`
@@ -86,20 +87,19 @@ export function keyPage (
     ])
   }<p>${copyable(key.id, 'Copy the id')}</p></section>
 ${
-    mayDo(visit.key, 'keys:write')
+    mayDo(visit.principal, 'keys:write')
       ? editForms(visit, key, { domains, faults, typed, isOver, isOwn, children: family.children })
       : READ_ONLY
   }`
 }
 
 function makerOf (id: string, { maker }: KeyFamily): Html {
-  return maker === null
-    ? html`<code>${id}</code>, which was revoked`
-    : html`<a href="/dashboard/keys/${id}">${maker.name}</a>`
+  if (maker === null) return html`<code>${id}</code>, which is no more`
+  return html`<a href="/dashboard/${isUser(maker) ? 'people' : 'keys'}/${id}">${maker.name}</a>`
 }
 
-export const READ_ONLY = html`<p class="box calm">The key you signed in with may see keys, but not change them: that
-needs the scope <code>keys:write</code>.</p>`
+const READ_ONLY = html`<p class="box calm">You may see keys, but not change them: that takes the scope
+<code>keys:write</code>.</p>`
 
 const LIMIT_NAMES: Record<LimitClass, string> = {
   'emails:send': 'Emails sent per minute',

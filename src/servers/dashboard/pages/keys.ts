@@ -1,8 +1,9 @@
-import { mayDo } from '#streams/key/decide.ts'
+import { principalOf } from '#streams/session/decide.ts'
 import { keysFrom } from '#src/actions/key.ts'
 import type { Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import {
+  buttonTo,
   badge,
   counted,
   cursorOf,
@@ -21,20 +22,19 @@ import { FormRefused, type PageResult, type Pages, type Visit } from '../visit.t
 import { confirmed } from '../confirm.ts'
 import { createSubmitOnce } from '../submit-once.ts'
 import { bodyOf, fieldsOf, newKeyForm, type KeyFields } from './key-form.ts'
-import { keyPage, READ_ONLY, secretPage, type KeyFamily } from './key-page.ts'
+import { keyPage, secretPage, type KeyFamily } from './key-page.ts'
 
 /** API keys: the list, creating, editing, rotating and revoking one. */
 export function keysPages (pages: Pages, context: DashboardContext): void {
   const keys = new KeyPages(context)
-  const sees = ({ key }: Visit) => mayDo(key, 'keys:read')
   const { post: postConfirmed } = confirmed(pages, context)
-  pages.get('/keys', async visit => sees(visit) ? pageResult('Keys', await listPage(visit)) : refused(visit))
-  pages.get('/keys/new', async visit => keys.newPage(visit))
-  postConfirmed('/keys', async visit => await keys.create(visit))
-  pages.get('/keys/:id', async visit => sees(visit) ? await keys.show(visit) : refused(visit))
-  pages.post('/keys/:id', async visit => await keys.update(visit))
-  postConfirmed('/keys/:id/rotate', async visit => await keys.rotate(visit))
-  postConfirmed('/keys/:id/revoke', async visit => await keys.revoke(visit))
+  pages.get('/keys', 'keys:read', async visit => pageResult('Keys', await listPage(visit)))
+  pages.get('/keys/new', 'keys:write', async visit => keys.newPage(visit))
+  postConfirmed('/keys', 'keys:write', async visit => await keys.create(visit))
+  pages.get('/keys/:id', 'keys:read', async visit => await keys.show(visit))
+  postConfirmed('/keys/:id', 'keys:write', async visit => await keys.update(visit))
+  postConfirmed('/keys/:id/rotate', 'keys:write', async visit => await keys.rotate(visit))
+  postConfirmed('/keys/:id/revoke', 'keys:write', async visit => await keys.revoke(visit))
 }
 
 class KeyPages {
@@ -55,13 +55,11 @@ class KeyPages {
   }
 
   newPage (visit: Visit, faults: Faults = NO_FAULTS): PageResult {
-    if (!mayDo(visit.key, 'keys:write')) return refused(visit)
     const form = newKeyForm(visit, this.once, this.domainsOf(visit), faults, fieldsOf(visit.form))
     return pageResult('Create a key', form, faults)
   }
 
   async create (visit: Visit): Promise<PageResult> {
-    if (!mayDo(visit.key, 'keys:write')) return refused(visit)
     const typed = fieldsOf(visit.form)
     const request = { ...bodyOf(typed), test: typed.test }
     try {
@@ -103,7 +101,7 @@ class KeyPages {
       const { name } = await visit.api.keys.get(id)
       const ended = await visit.api.keys.delete(id, withChildren ? { with_children: true } : {})
       // Without a session there is no page to show a notice.
-      return id === visit.key.id
+      return id === visit.principal.id
         ? { to: '/dashboard/sign-in' }
         : { to: '/dashboard/keys', notice: revokedNotice(name, ended?.revoked ?? 1) }
     } catch (error) {
@@ -111,11 +109,11 @@ class KeyPages {
     }
   }
 
-  /** The key that made it, where it still works, and how many working keys come from it. */
+  /** The key or the user that made it, where there is such a one still, and how many working keys come from it. */
   private familyOf ({ account }: Visit, { id, made_by: madeBy }: KeyRecord): KeyFamily {
     const { directory } = this.context.services
     return {
-      maker: madeBy === null ? null : directory.now.keys.get(madeBy) ?? null,
+      maker: madeBy === null ? null : principalOf(directory.now, madeBy) ?? null,
       children: keysFrom(directory.now, account.id, id).filter(key => key.id !== id).length
     }
   }
@@ -135,29 +133,13 @@ function revokedNotice (name: string, count: number): string {
 const ROTATED = 'This key got a new secret after you opened its page, and that secret is not shown again. ' +
   'Open the page of the key again to rotate its secret once more.'
 
-function refused (visit: Visit): PageResult {
-  return { ...pageResult('Keys', forbiddenPage(visit)), status: 403 }
-}
-
 function pageResult (title: string, page: Html, faults: Faults = NO_FAULTS): Extract<PageResult, { page: Html }> {
   return { title, section: 'keys', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 
-/** For a session whose key may not see or not change keys. */
-function forbiddenPage ({ key }: Visit): Html {
-  if (mayDo(key, 'keys:read')) return html`${heading('Keys')}${READ_ONLY}`
-  const text = html`You signed in with <strong>${key.name}</strong>, which does not have the scope
-<code>keys:read</code>.`
-  const next = html`<p>Sign in with a key that has the scope <code>full</code>, or <code>keys:read</code> and
-<code>keys:write</code> beside <code>dashboard</code>. On the machine that runs Jetpost,
-<code>jetpost keys list</code> lists all keys.</p>`
-  return html`${heading('Keys')}${empty('This session may not see keys', text, next)}`
-}
-
 async function listPage (visit: Visit): Promise<Html> {
   const { data, next_cursor: next } = await visit.api.keys.page(cursorOf(visit))
-  const create = mayDo(visit.key, 'keys:write') &&
-    html`<a class="button primary" href="/dashboard/keys/new">Create a key</a>`
+  const create = buttonTo(visit, '/dashboard/keys/new', 'Create a key', { primary: true })
   const list = data.length === 0
     ? empty('No keys', 'There are no keys on this page.')
     : table<KeyRecord>('Keys of the account', [
@@ -168,7 +150,7 @@ async function listPage (visit: Visit): Promise<Html> {
       { name: 'Expires', cell: key => expiryOf(key, visit.nowMs) },
       { name: 'Status', cell: key => stateOf(key, visit.nowMs) }
     ], data)
-  return html`${heading('Keys', create || null)}
+  return html`${heading('Keys', create)}
 <p class="hint">Every API request needs a key. A secret is shown once, when it is created: Jetpost stores only its
 hash.</p>
 ${list}${pager(visit, next)}`
@@ -182,9 +164,9 @@ function expiryOf ({ expires_at: at }: KeyRecord, nowMs: number): Html {
   return at === null ? html`<span class="none">never</span>` : time(at, nowMs)
 }
 
-function nameOf ({ id, name, hint }: KeyRecord, { key }: Visit): Html {
+function nameOf ({ id, name, hint }: KeyRecord, { principal }: Visit): Html {
   return html`<a href="/dashboard/keys/${id}">${name}</a> ${
-    id === key.id && badge('this session', 'good')
+    id === principal.id && badge('this session', 'good')
   }<div class="hint"><code>${hint}</code></div>`
 }
 

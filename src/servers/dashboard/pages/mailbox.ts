@@ -69,26 +69,26 @@ const SOURCE_BYTES_MAX = 200_000
 
 /** The mail in the built-in mail catcher: for operators, where this process runs one. */
 export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardContext): void {
-  pages.get('/mailbox', async visit => await listPage(visit, own(visit), publicUrl))
+  pages.get('/mailbox', 'operator', async visit => await listPage(visit, own(visit), publicUrl))
 
-  pages.get('/mailbox/:id', async visit => {
+  pages.get('/mailbox/:id', 'operator', async visit => {
     const mail = find(visit)
     const read = await readMail(mail.raw)
     const [head, email] = await Promise.all([headIn(mail), ownEmail(visit, emailIdIn(read.messageId))])
     return mailPage(visit, { ...mail, ...head }, read, email)
   })
 
-  pages.get('/mailbox/:id/html', async visit => {
+  pages.get('/mailbox/:id/html', 'operator', async visit => {
     const { html: body = '', attachments } = await readMail(find(visit).raw)
     return framed(withPictures(body, attachments), { images: visit.query.has('images') })
   })
 
-  pages.get('/mailbox/:id/source', async visit => {
+  pages.get('/mailbox/:id/source', 'operator', async visit => {
     const { id, raw } = find(visit)
     return download('message/rfc822', `${id}.eml`, raw)
   })
 
-  pages.get('/mailbox/:id/files/:place', async visit => {
+  pages.get('/mailbox/:id/files/:place', 'operator', async visit => {
     const file = filesOf(await readMail(find(visit).raw))[Number(visit.params.place)]
     if (file === undefined) throw new PageNotFound('This attachment does not exist.')
     return download('application/octet-stream', file.name, file.body)

@@ -13,7 +13,7 @@ const NOTHING = 'A fact that a projection cannot write is dead-lettered: set asi
 
 /** Facts that projections could not write, and retrying them. */
 export function deadLetterPages (pages: Pages, { operations, services: { factLog } }: DashboardContext): void {
-  pages.get('/operations/dead-letters', async visit => {
+  pages.get('/operations/dead-letters', 'operator', async visit => {
     const { value, problems } = await operations.projections.deadLetters()
     const nothing = problems.length === 0 && empty('No dead-lettered facts', NOTHING)
     return operationsPage(
@@ -24,7 +24,7 @@ export function deadLetterPages (pages: Pages, { operations, services: { factLog
     )
   })
 
-  pages.post('/operations/dead-letters/:name/retry', async visit => {
+  pages.post('/operations/dead-letters/:name/retry', 'operator', async visit => {
     const { value, problems } = await operations.projections.deadLetters()
     if (problems.length > 0) throw new OperationsUnavailable(problems.join(' '))
     const report = value.find(({ projection }) => projection === visit.params.name)

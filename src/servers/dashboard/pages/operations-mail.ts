@@ -13,15 +13,15 @@ const SHOWN_BYTES_MAX = 64 * 1024
 
 /** Mail to the bounce domain. Jetpost reads bounces and complaints itself; here people read the rest. */
 export function mailPages (pages: Pages, { operations }: DashboardContext): void {
-  pages.get('/operations/mail', async visit => await listPage(visit, operations))
+  pages.get('/operations/mail', 'operator', async visit => await listPage(visit, operations))
 
-  pages.get('/operations/mail/:seq', async visit => {
+  pages.get('/operations/mail/:seq', 'operator', async visit => {
     const { about: mail, raw } = await findMail(visit, operations)
     const page = mailPage(visit, mail, raw)
     return { title: mail.subject ?? 'Inbound mail', section: 'operations', page }
   })
 
-  pages.get('/operations/mail/:seq/source', async visit => {
+  pages.get('/operations/mail/:seq/source', 'operator', async visit => {
     const { about: { id }, raw } = await findMail(visit, operations)
     return download('application/octet-stream', `${id}.eml`, raw)
   })

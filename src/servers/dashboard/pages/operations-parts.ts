@@ -1,7 +1,7 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { OperationsUnavailable } from '#src/operations/report.ts'
 import { heading, tabs } from '../parts.ts'
-import { PageNotFound, FormRefused, type PageResult, type Handler, type Pages } from '../visit.ts'
+import { FormRefused, type PageResult, type Handler, type Pages } from '../visit.ts'
 
 const TABS: Array<[path: OperationsTab, text: string]> = [
   ['', 'Status'],
@@ -25,10 +25,9 @@ export function operationsPage (tab: OperationsTab, body: Value): PageResult {
   return { title: tab === '' ? 'Operations' : `${tabName(tab)} · Operations`, section: 'operations', page }
 }
 
-/** Pages for operators alone: they show and change what all accounts share. */
-export function operatorsOnly (pages: Pages): Pages {
+/** Pages of what all accounts share; what does not answer is told in a sentence. */
+export function operatorsPages (pages: Pages): Pages {
   const guarded = (handler: Handler): Handler => async visit => {
-    if (!visit.isOperator) throw new PageNotFound()
     try {
       return await handler(visit)
     } catch (error) {
@@ -36,8 +35,8 @@ export function operatorsOnly (pages: Pages): Pages {
     }
   }
   return {
-    get: (path, handler) => pages.get(path, guarded(handler)),
-    post: (path, handler) => pages.post(path, guarded(handler))
+    get: (path, scope, handler) => pages.get(path, scope, guarded(handler)),
+    post: (path, scope, handler) => pages.post(path, scope, guarded(handler))
   }
 }
 

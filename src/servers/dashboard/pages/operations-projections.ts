@@ -12,7 +12,7 @@ const PAGE = '/dashboard/operations/projections'
 
 /** The projections, and rebuilding them. */
 export function projectionsPages (pages: Pages, { operations, services: { factLog }, log }: DashboardContext): void {
-  pages.get('/operations/projections', async visit => {
+  pages.get('/operations/projections', 'operator', async visit => {
     const { value, problems } = await operations.projectionReports()
     const runs = value.some(({ rebuild }) => rebuild?.state === 'running')
     return operationsPage(
@@ -42,16 +42,16 @@ projections with the log.</p>`
     )
   })
 
-  pages.post('/operations/projections/:name/rebuild', async visit => {
+  pages.post('/operations/projections/:name/rebuild', 'operator', async visit => {
     const name = known(visit)
     await noteOperation(factLog, visit.asker, { operation: 'rebuild.requested', subject: name })
     const refused = await operations.projections.rebuild(name)
     if (refused !== null) throw new FormRefused(refused)
-    log.info({ projection: name, account: visit.account.id, keyId: visit.key.id }, 'rebuild requested')
+    log.info({ projection: name, account: visit.account.id, keyId: visit.principal.id }, 'rebuild requested')
     return { to: PAGE, notice: `Rebuild of ${name} started. This page shows its progress; you can leave it.` }
   })
 
-  pages.post('/operations/projections/:name/stop', async visit => {
+  pages.post('/operations/projections/:name/stop', 'operator', async visit => {
     const name = known(visit)
     await noteOperation(factLog, visit.asker, { operation: 'rebuild.stopped', subject: name })
     const notice = operations.projections.stopRebuild(name)

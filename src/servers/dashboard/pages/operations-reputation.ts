@@ -10,7 +10,7 @@ const NOTHING = 'Bounce and complaint rates by sending domain appear here.'
 
 /** Bounce and complaint rates by sending domain. */
 export function reputationPages (pages: Pages, { operations, services }: DashboardContext): void {
-  pages.get('/operations/reputation', async () => {
+  pages.get('/operations/reputation', 'operator', async () => {
     const { value, problems } = await operations.reputation()
     const nothing = problems.length === 0 && empty('No emails in the last 7 days', NOTHING)
     return operationsPage(

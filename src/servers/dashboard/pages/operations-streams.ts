@@ -10,7 +10,7 @@ const REFRESH_S = 5
 
 /** The streams in NATS and their consumers. */
 export function streamsPages (pages: Pages, { operations }: DashboardContext): void {
-  pages.get('/operations/streams', async visit => {
+  pages.get('/operations/streams', 'operator', async visit => {
     const [streams, consumers] = await Promise.all([operations.streams(), operations.consumers()])
     return operationsPage(
       '/streams',

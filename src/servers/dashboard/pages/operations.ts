@@ -7,7 +7,7 @@ import { concernsCard } from './concerns.ts'
 import { concernsIn } from './operations-concerns.ts'
 import { deadLetterPages } from './operations-dead-letters.ts'
 import { mailPages } from './operations-mail.ts'
-import { operationsPage, operatorsOnly } from './operations-parts.ts'
+import { operationsPage, operatorsPages } from './operations-parts.ts'
 import { projectionsPages } from './operations-projections.ts'
 import { reputationPages } from './operations-reputation.ts'
 import { streamsPages } from './operations-streams.ts'
@@ -17,7 +17,7 @@ const YOURS = html`<span class="hint">your account: the operator's</span>`
 
 /** The accounts of this installation. */
 function accountsPages (pages: Pages, { services: { directory } }: DashboardContext): void {
-  pages.get('/operations/accounts', async visit => {
+  pages.get('/operations/accounts', 'operator', async visit => {
     const { rows, next } = pageOf(visit)
     const has = (entities: Iterable<{ account: string }>) => countsBy(entities, new Set(rows.map(({ id }) => id)))
     const [keys, domains, webhooks] = [
@@ -66,9 +66,9 @@ function countsBy (entities: Iterable<{ account: string }>, accounts: Set<string
 
 /** The state of this installation, for its operators. */
 export function operationsPages (all: Pages, context: DashboardContext): void {
-  const pages = operatorsOnly(all)
+  const pages = operatorsPages(all)
   const { operations } = context
-  pages.get('/operations', async visit => await statusPage(visit, operations))
+  pages.get('/operations', 'operator', async visit => await statusPage(visit, operations))
   streamsPages(pages, context)
   projectionsPages(pages, context)
   deadLetterPages(pages, context)

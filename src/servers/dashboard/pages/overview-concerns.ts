@@ -2,7 +2,6 @@ import { failedWaiting } from '#projections/deliveries/backlog.ts'
 import type { Queue } from '#projections/emails/queue.ts'
 import type { Counts } from '#projections/counts.ts'
 import { domainsInUse } from '#streams/domain/decide.ts'
-import { mayDo } from '#streams/key/decide.ts'
 import type { DomainEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
 import { mustBeVerified } from '#src/actions/email.ts'
 import type { ServiceSettings } from '#src/actions/services.ts'
@@ -67,10 +66,8 @@ export async function concernsOf (
     ...reputation,
     ...shown(failed, '/dashboard/webhooks', 'endpoint'),
     ...doubtConcern(await queue),
-    ...(mayDo(visit.key, 'keys:read')
-      ? shown(own(now.keys).flatMap(key => keyConcern(key, visit.nowMs)), '/dashboard/keys', 'key')
-      : [])
-  ])
+    ...shown(own(now.keys).flatMap(key => keyConcern(key, visit.nowMs)), '/dashboard/keys', 'key')
+  ]).filter(({ to }) => visit.may('GET', to))
 }
 
 /** What harms the mail of all accounts, and settings can mend. */

@@ -6,6 +6,7 @@ import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { ifAvailable } from '../error-pages.ts'
 import {
+  buttonTo,
   badge,
   codeBlock,
   faultBox,
@@ -44,7 +45,7 @@ const UNAVAILABLE = html`<p class="box warn" role="status">Statistics are unavai
 export function overviewPages (pages: Pages, context: DashboardContext): void {
   const queueOf = createQueueReader(context.reads, context.services.factLog.clock)
 
-  pages.get('/', async visit => {
+  pages.get('/', 'emails:list', async visit => {
     const period = periodOf(visit.query)
     const [waiting, newestMail] = [queueOf(visit.account.id), ifAvailable(visit.api.emails.page({ limit: 1 }))]
     const [newest, queue, views, figures, tests, concerns] = await Promise.all([
@@ -183,7 +184,7 @@ function startCard (visit: Visit, context: DashboardContext, hasMail: boolean): 
     html`<li class="${done ? 'good' : 'busy'}"><div><strong>${name}</strong> ${
       done && badge('done')
     }<p>${text}</p></div>
-${!done && link !== null && html`<a class="button" href="${to}">${link}</a>`}</li>`
+${!done && link !== null && buttonTo(visit, to, link)}</li>`
   )
   return html`<section class="card"><h2>${
     hasMail ? 'Next steps' : 'Get started'

@@ -12,6 +12,7 @@ import type {
 } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
+  buttonTo,
   actionButton,
   badge,
   counted,
@@ -30,6 +31,7 @@ import {
   postFaultsIn,
   type Faults
 } from '../parts.ts'
+import type { Reads } from '#src/postgres/reads.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { download } from '../download.ts'
 import type { PageResult, Pages, Visit } from '../visit.ts'
@@ -47,7 +49,7 @@ const NONE: ListSuppressionsAnswer = { data: [], has_more: false, next_cursor: n
 
 /** Suppressed addresses: the list, adding and removing one, importing and exporting many. */
 export function suppressionsPages (pages: Pages, { reads }: DashboardContext): void {
-  pages.get('/suppressions', async visit => {
+  pages.get('/suppressions', 'suppressions:read', async visit => {
     try {
       return pageResult('Suppressions', await foundPage(visit, NO_FAULTS))
     } catch (error) {
@@ -56,9 +58,13 @@ export function suppressionsPages (pages: Pages, { reads }: DashboardContext): v
     }
   })
 
-  pages.get('/suppressions/new', async visit => pageResult('Suppress an address', newPage(visit, NO_FAULTS)))
+  pages.get(
+    '/suppressions/new',
+    'suppressions:write',
+    async visit => pageResult('Suppress an address', newPage(visit, NO_FAULTS))
+  )
 
-  pages.post('/suppressions', async visit => {
+  pages.post('/suppressions', 'suppressions:write', async visit => {
     const [address, reason] = [
       (visit.form.get('address') ?? '').trim(),
       (visit.form.get('reason') ?? 'manual') as SuppressionReason
@@ -73,28 +79,7 @@ export function suppressionsPages (pages: Pages, { reads }: DashboardContext): v
     }
   })
 
-  pages.get('/suppressions/export', async visit => {
-    const wanted = { account: visit.account.id, reason: null, afterMs: null, beforeMs: null }
-    const lines = await exportSuppressions(reads, wanted, 'csv')
-    return download(EXPORT_TYPES.csv, 'suppressions.csv', Readable.from(lines, { objectMode: false }))
-  })
-
-  pages.get(
-    '/suppressions/import',
-    async visit => pageResult('Import suppressions', importPage(visit, NO_FAULTS, null))
-  )
-
-  pages.post('/suppressions/import', async visit => {
-    try {
-      const report = await visit.api.suppressions.import(visit.form.get('addresses') ?? '', reasonIn(visit))
-      return pageResult('Import suppressions', importPage(visit, NO_FAULTS, report))
-    } catch (error) {
-      const faults = postFaultsIn(error)
-      return pageResult('Import suppressions', importPage(visit, faults, null), faults)
-    }
-  })
-
-  pages.post('/suppressions/remove', async visit => {
+  pages.post('/suppressions/remove', 'suppressions:write', async visit => {
     const address = visit.form.get('address') ?? ''
     try {
       await visit.api.suppressions.delete(address)
@@ -102,6 +87,33 @@ export function suppressionsPages (pages: Pages, { reads }: DashboardContext): v
     } catch (error) {
       const faults = parseAddress(address) === null ? NO_ADDRESS : faultsIn(error)
       return pageResult('Suppressions', await foundPage(visit, faults), faults)
+    }
+  })
+
+  suppressionFilePages(pages, reads)
+}
+
+/** Importing and exporting many. */
+function suppressionFilePages (pages: Pages, reads: Reads): void {
+  pages.get('/suppressions/export', 'suppressions:read', async visit => {
+    const wanted = { account: visit.account.id, reason: null, afterMs: null, beforeMs: null }
+    const lines = await exportSuppressions(reads, wanted, 'csv')
+    return download(EXPORT_TYPES.csv, 'suppressions.csv', Readable.from(lines, { objectMode: false }))
+  })
+
+  pages.get(
+    '/suppressions/import',
+    'suppressions:write',
+    async visit => pageResult('Import suppressions', importPage(visit, NO_FAULTS, null))
+  )
+
+  pages.post('/suppressions/import', 'suppressions:write', async visit => {
+    try {
+      const report = await visit.api.suppressions.import(visit.form.get('addresses') ?? '', reasonIn(visit))
+      return pageResult('Import suppressions', importPage(visit, NO_FAULTS, report))
+    } catch (error) {
+      const faults = postFaultsIn(error)
+      return pageResult('Import suppressions', importPage(visit, faults, null), faults)
     }
   })
 }
@@ -122,10 +134,14 @@ function queryIn (query: URLSearchParams): ListSuppressionsQuery {
   }))
 }
 
-const ACTIONS = html`<a class="button" href="/dashboard/erasures">Erasures</a>
-<a class="button" href="/dashboard/suppressions/import">Import</a>
-<a class="button" href="/dashboard/suppressions/export" download>Export</a>
-<a class="button primary" href="/dashboard/suppressions/new">Suppress an address</a>`
+function actionsOf (visit: Visit): Html {
+  const to = (path: string, text: string, options?: Parameters<typeof buttonTo>[3]) =>
+    buttonTo(visit, `/dashboard${path}`, text, options)
+  return html`${to('/erasures', 'Erasures')}
+${to('/suppressions/import', 'Import')}
+${to('/suppressions/export', 'Export', { download: true })}
+${to('/suppressions/new', 'Suppress an address', { primary: true })}`
+}
 
 async function foundPage (visit: Visit, faults: Faults): Promise<Html> {
   return listPage({ ...visit, url: listUrl(visit) }, await visit.api.suppressions.page(queryIn(visit.query)), faults)
@@ -134,7 +150,7 @@ async function foundPage (visit: Visit, faults: Faults): Promise<Html> {
 function listPage (visit: Visit, { data, next_cursor: next }: ListSuppressionsAnswer, faults: Faults): Html {
   const [address, reason] = [visit.query.get('address') ?? '', visit.query.get('reason') ?? '']
   const isFiltered = address !== '' || reason !== '' || visit.query.has('cursor')
-  return html`${heading('Suppressions', ACTIONS)}
+  return html`${heading('Suppressions', actionsOf(visit))}
 <p class="hint">Jetpost does not send to these addresses: they bounced, complained, unsubscribed or were added manually.
 An unsubscribe only holds back emails with an unsubscribe link.</p>${faultBox(faults)}
 <form class="filters" method="get" action="/dashboard/suppressions" role="search">

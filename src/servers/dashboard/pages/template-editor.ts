@@ -80,7 +80,7 @@ export function templateHead (
   })
   const href = `/dashboard/templates/${id}`
   const pages = [
-    { href, text: 'Edit', isCurrent: tab === 'edit' },
+    ...(visit.may('POST', href) ? [{ href, text: 'Edit', isCurrent: tab === 'edit' }] : []),
     { href: `${href}/versions`, text: `Versions (${version})`, isCurrent: tab === 'versions' }
   ]
   return html`${heading(name, html`${copyable(id, 'Copy the id')}${remove}`, CRUMB)}${

@@ -60,7 +60,7 @@ function between (a: string[], b: string[]): DiffLine[] {
 
 /** The versions of a template, the differences between them, and restoring one. */
 export function versionPages (pages: Pages, preview: (visit: Visit, stored: Template) => Promise<Html>): void {
-  pages.get('/templates/:id/versions', async visit => {
+  pages.get('/templates/:id/versions', 'templates:read', async visit => {
     const id = visit.params.id!
     const query = { limit: 25, ...cursorOf(visit) }
     const [newest, { data, next_cursor: next }] = await Promise.all([
@@ -89,7 +89,7 @@ ${
     return { title: `Versions of ${newest.name}`, section: 'templates', page }
   })
 
-  pages.get('/templates/:id/versions/:version', async visit => {
+  pages.get('/templates/:id/versions/:version', 'templates:read', async visit => {
     const [newest, shown] = await Promise.all([
       visit.api.templates.get(visit.params.id!),
       versionOf(visit, visit.params.version!)
@@ -97,7 +97,7 @@ ${
     return await versionPage(visit, newest, shown, await preview(visit, shown))
   })
 
-  pages.post('/templates/:id/versions/:version/restore', async visit => {
+  pages.post('/templates/:id/versions/:version/restore', 'templates:write', async visit => {
     const { id, version, name, subject, html: body, text, variables, layout_id: layout } = await versionOf(
       visit,
       visit.params.version!

@@ -10,6 +10,7 @@ import type { Template } from '#src/client/types.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
 import { curlFor } from '../curl.ts'
 import {
+  buttonTo,
   codeBlock,
   cursorOf,
   empty,
@@ -50,24 +51,28 @@ const DOMAINS_MAX = 100
 /** Templates: the list, the editor with its preview, test emails. */
 export function templatesPages (pages: Pages, context: DashboardContext): void {
   const editor = new TemplateEditor(context)
-  pages.get('/templates', async visit => await listPage(visit, context))
-  pages.get('/templates/new', async visit => await editor.page(visit, { typed: NEW_TEMPLATE, stored: null }))
-  pages.post('/templates', async visit => await editor.create(visit))
-  pages.get('/templates/:id', async visit => await editor.open(visit))
-  pages.post('/templates/:id', async visit => await editor.save(visit))
-  pages.post('/templates/:id/test', async visit => await editor.sendTest(visit))
+  pages.get('/templates', 'templates:read', async visit => await listPage(visit, context))
+  pages.get(
+    '/templates/new',
+    'templates:write',
+    async visit => await editor.page(visit, { typed: NEW_TEMPLATE, stored: null })
+  )
+  pages.post('/templates', 'templates:write', async visit => await editor.create(visit))
+  pages.get('/templates/:id', 'templates:read', async visit => await editor.open(visit))
+  pages.post('/templates/:id', 'templates:write', async visit => await editor.save(visit))
+  pages.post('/templates/:id/test', 'emails:send', async visit => await editor.sendTest(visit))
 
-  pages.post('/templates/:id/delete', async visit => {
+  pages.post('/templates/:id/delete', 'templates:write', async visit => {
     await visit.api.templates.delete(visit.params.id!)
     return { to: '/dashboard/templates', notice: 'Template deleted.' }
   })
 
-  pages.post('/templates/preview', async visit => {
+  pages.post('/templates/preview', 'templates:write', async visit => {
     const part = await editor.preview(visit, templateFormIn(visit.form))
     return { send: reply => reply.type('text/html; charset=utf-8').send(part.text) }
   })
 
-  pages.get('/templates/previews/:preview', async visit => {
+  pages.get('/templates/previews/:preview', 'templates:write', async visit => {
     const body = editor.previewBody(visit)
     return body === null
       ? framed('<p>This preview has expired. Change the template to see a new one.</p>', { images: false, status: 404 })
@@ -108,6 +113,9 @@ class TemplateEditor {
 
   async open (visit: Visit): Promise<PageResult> {
     const stored = await visit.api.templates.get(visit.params.id!)
+    // Who may not change it reads its present version.
+    const reader = `/dashboard/templates/${stored.id}/versions/${stored.version}`
+    if (!visit.may('POST', visit.url)) return { to: reader }
     const samples = this.samples.get(sampleKey(visit, stored.id)) ?? await samplesFor(visit, stored)
     return await this.page(visit, { typed: { ...templateFormOf(stored), samples }, stored })
   }
@@ -232,7 +240,7 @@ async function editorOptions (
   return {
     layouts,
     preview,
-    senders: senders && senders.filter(name => maySendFrom(visit.key, name, visit.account.id))
+    senders: senders && senders.filter(name => maySendFrom(visit.principal, name, visit.account.id))
   }
 }
 
@@ -254,7 +262,7 @@ async function layoutById ({ api }: Visit, id: string): Promise<Template | null>
 async function listPage (visit: Visit, { reads, publicUrl }: DashboardContext): Promise<PageResult> {
   const { data, next_cursor: next } = await visit.api.templates.page({ limit: 25, ...cursorOf(visit) })
   const ids = data.map(({ id }) => id)
-  const names = await answerFrom(reads, templates, declaredNames({ account: visit.account.id, ids }))
+  const names = await answerFrom(reads, visit.account.id, templates, declaredNames({ account: visit.account.id, ids }))
   const list = data.length === 0 ? emptyList(publicUrl) : table('Templates, newest first', [
     { name: 'Name', cell: ({ id, name }) => html`<a href="/dashboard/templates/${id}">${name}</a>` },
     { name: 'Subject', cell: ({ subject }) => subject ?? NO_SUBJECT },
@@ -262,7 +270,7 @@ async function listPage (visit: Visit, { reads, publicUrl }: DashboardContext): 
     { name: 'Version', kind: 'num', cell: ({ version }) => version },
     { name: 'Updated', cell: ({ updated_at: at }) => time(at, visit.nowMs) }
   ], data)
-  const newLink = html`<a class="button primary" href="/dashboard/templates/new">New template</a>`
+  const newLink = buttonTo(visit, '/dashboard/templates/new', 'New template', { primary: true })
   const page = html`${heading('Templates', newLink)}
 ${list}
 ${pager(visit, next)}`

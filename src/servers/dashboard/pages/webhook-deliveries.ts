@@ -106,7 +106,7 @@ const PAGE = 25
 
 /** `/webhooks/deliveries`: the deliveries of all endpoints. */
 export function deliveriesPages (pages: Pages, context: DashboardContext): void {
-  pages.get('/webhooks/deliveries', async visit => {
+  pages.get('/webhooks/deliveries', 'webhooks:read', async visit => {
     const { form, rows, status } = await deliveryList(visit, context, {})
     const page = html`${heading('Deliveries', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}${form}<div ${
       live(visit, 'deliveries', 'deliveries')
@@ -134,6 +134,7 @@ export async function deliveryList (
   if (faults.summary !== null) return { form, rows: html`${faultBox(faults)}${pager(visit, null)}`, status: 422 }
   const found = await readDeliveries(
     context,
+    visit.account.id,
     listDeliveries({ account: visit.account.id, filters: { ...filters, ...of }, limit: PAGE, cursor })
   )
   const list = found === null

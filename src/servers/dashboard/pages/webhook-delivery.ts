@@ -39,7 +39,7 @@ const SHOWN_MAX = 64 * 1024
 
 /** `/webhooks/deliveries/:id`: one delivery, with its requests and responses. */
 export function deliveryPages (pages: Pages, context: DashboardContext): void {
-  pages.get('/webhooks/deliveries/:id', async visit => {
+  pages.get('/webhooks/deliveries/:id', 'webhooks:read', async visit => {
     const delivery = await recordOf(visit, context)
     const title = eventsText(delivery)
     const body = await bodyOf(visit, context)
@@ -52,14 +52,14 @@ export function deliveryPages (pages: Pages, context: DashboardContext): void {
     }
   })
 
-  pages.get('/webhooks/deliveries/:id/body', async visit => {
+  pages.get('/webhooks/deliveries/:id/body', 'webhooks:read', async visit => {
     await recordOf(visit, context)
     const body = await bodyOf(visit, context)
     if (body === null) throw new PageNotFound('The payload has expired.')
     return download('application/json', `${visit.params.id!}.json`, body)
   })
 
-  pages.post('/webhooks/deliveries/:id/replay', async visit => {
+  pages.post('/webhooks/deliveries/:id/replay', 'webhooks:write', async visit => {
     const { id } = await recordOf(visit, context)
     const { webhook } = resultOrThrow(
       await replayDelivery(context.services, visit.asker, id, findDelivery(context.reads.pool))
@@ -75,7 +75,12 @@ export function deliveryPages (pages: Pages, context: DashboardContext): void {
 }
 
 async function recordOf (visit: Visit, { reads }: DashboardContext): Promise<DeliveryRecord> {
-  const found = await answerFrom(reads, deliveries, getDelivery({ account: visit.account.id, id: idOf(visit) }))
+  const found = await answerFrom(
+    reads,
+    visit.account.id,
+    deliveries,
+    getDelivery({ account: visit.account.id, id: idOf(visit) })
+  )
   if (found === null) throw new PageNotFound(NONE)
   return found
 }

@@ -5,6 +5,7 @@ import { replaysOf } from '#src/actions/replay.ts'
 import type { UpdateWebhookRequest, Webhook } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
+  buttonTo,
   actionButton,
   copyable,
   detailList,
@@ -32,7 +33,7 @@ const REFRESH_S = 3
 
 /** `/webhooks/:id`: one endpoint with its state, deliveries and actions. */
 export function endpointPages (pages: Pages, context: DashboardContext): void {
-  pages.get('/webhooks/:id', async visit => {
+  pages.get('/webhooks/:id', 'webhooks:read', async visit => {
     const webhook = await endpointOf(visit)
     const { id } = webhook
     const [counts, replays, list] = await Promise.all([
@@ -51,10 +52,10 @@ ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${
     }`
     return { title: webhook.url, section: 'webhooks', page, status }
   })
-  changingPages(pages)
+  changingPages(pages, context)
   secretPages(pages, context)
 
-  pages.post('/webhooks/:id/test', async visit => {
+  pages.post('/webhooks/:id/test', 'webhooks:write', async visit => {
     const type = EVENT_TYPES.find(name => name === visit.form.get('type'))
     if (type === undefined) throw new FormRefused('Choose a type of event.')
     const { delivery_id: delivery } = await visit.api.webhooks.test(visit.params.id!, { type })
@@ -62,13 +63,14 @@ ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${
   })
 }
 
-function changingPages (pages: Pages): void {
-  pages.get('/webhooks/:id/edit', async visit => {
+function changingPages (pages: Pages, context: DashboardContext): void {
+  pages.get('/webhooks/:id/edit', 'webhooks:write', async visit => {
     const webhook = await endpointOf(visit)
     return editPage(visit, webhook, formOf(webhook), NO_FAULTS)
   })
 
-  pages.post('/webhooks/:id', async visit => {
+  // Who gets the events reads along for as long as the endpoint stands.
+  confirmed(pages, context).post('/webhooks/:id', 'webhooks:write', async visit => {
     const given = formIn(visit)
     try {
       await visit.api.webhooks.update(visit.params.id!, settingsIn(given))
@@ -84,26 +86,26 @@ function changingPages (pages: Pages): void {
     ['enable', { status: 'enabled' }, 'Endpoint enabled. It gets new events from now on.']
   ]
   for (const [verb, change, notice] of changes) {
-    pages.post(`/webhooks/:id/${verb}`, async visit => {
+    pages.post(`/webhooks/:id/${verb}`, 'webhooks:write', async visit => {
       await visit.api.webhooks.update(visit.params.id!, change)
       return { to: pathOf(visit), notice }
     })
   }
 
-  pages.post('/webhooks/:id/delete', async visit => {
+  pages.post('/webhooks/:id/delete', 'webhooks:write', async visit => {
     await visit.api.webhooks.delete(visit.params.id!)
     return { to: '/dashboard/webhooks', notice: 'Endpoint deleted.' }
   })
 }
 
 function secretPages (pages: Pages, context: DashboardContext): void {
-  confirmed(pages, context).post('/webhooks/:id/rotate', async visit => {
+  confirmed(pages, context).post('/webhooks/:id/rotate', 'webhooks:write', async visit => {
     const { id, secret } = await visit.api.webhooks.rotateSecret(visit.params.id!)
     const title = 'Secret rotated'
     return { title, section: 'webhooks', page: secretPage({ id, title, secret: secret!, note: OVERLAP }) }
   })
 
-  pages.post('/webhooks/:id/finish', async visit => {
+  pages.post('/webhooks/:id/finish', 'webhooks:write', async visit => {
     await visit.api.webhooks.rotateSecret(visit.params.id!, { finish: true })
     return { to: pathOf(visit), notice: 'Rotation finished. Only the new secret signs from now on.' }
   })
@@ -123,9 +125,9 @@ function pathOf ({ params }: Visit): string {
 function statusOf (visit: Visit, webhook: Webhook): Html {
   const { url, status, paused } = webhook
   const path = pathOf(visit)
-  const buttons = html`${
-    status === 'enabled' && html`<a class="button" href="${path}/replay">Replay…</a>`
-  } <a class="button" href="${path}/edit">Edit</a>
+  const buttons = html`${status === 'enabled' && buttonTo(visit, `${path}/replay`, 'Replay…')} ${
+    buttonTo(visit, `${path}/edit`, 'Edit')
+  }
 ${
     paused
       ? actionButton(visit, 'Resume', { action: `${path}/resume` })

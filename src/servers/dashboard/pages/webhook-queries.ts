@@ -34,9 +34,13 @@ export function fieldText (given: URLSearchParams, name: string): string {
 const DAY_MS = 86_400_000
 
 /** The result from the projection `deliveries`; null while it is unavailable: the rest of the page works without it. */
-export async function readDeliveries<T> ({ reads }: DashboardContext, query: Query<T>): Promise<T | null> {
+export async function readDeliveries<T> (
+  { reads }: DashboardContext,
+  account: string,
+  query: Query<T>
+): Promise<T | null> {
   try {
-    return await answerFrom(reads, deliveries, query)
+    return await answerFrom(reads, account, deliveries, query)
   } catch (error) {
     if (error instanceof ProjectionUnavailable) return null
     throw error
@@ -59,6 +63,7 @@ export async function countsOf (
 ): Promise<Map<string, DeliveryCounts> | null> {
   return await readDeliveries(
     context,
+    visit.account.id,
     deliveryCounts({ account: visit.account.id, webhooks, since: dayAgo(visit), max })
   )
 }

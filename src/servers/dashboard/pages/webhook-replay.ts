@@ -51,7 +51,7 @@ const WHAT_TEXTS: Record<ReplayWish['what'], string> = {
 
 /** `/webhooks/:id/replay`: a form, the count of what a replay would send, and the replay. */
 export function replayPages (pages: Pages, context: DashboardContext): void {
-  pages.get('/webhooks/:id/replay', async visit => {
+  pages.get('/webhooks/:id/replay', 'webhooks:write', async visit => {
     const { id, url } = await visit.api.webhooks.get(visit.params.id!)
     if (!visit.query.has('what')) return replayPage(visit, { id, url }, NO_FAULTS, null)
     const { request, faults } = requestIn(visit.query, visit.nowMs)
@@ -60,7 +60,7 @@ export function replayPages (pages: Pages, context: DashboardContext): void {
     return replayPage(visit, { id, url }, faults, count && countedCard(visit, id, request, count))
   })
 
-  pages.post('/webhooks/:id/replay', async visit => {
+  pages.post('/webhooks/:id/replay', 'webhooks:write', async visit => {
     const id = visit.params.id!
     const { request, faults } = requestIn(visit.form, visit.nowMs)
     if (faults.summary !== null) return replayPage(visit, await visit.api.webhooks.get(id), faults, null)
@@ -68,7 +68,7 @@ export function replayPages (pages: Pages, context: DashboardContext): void {
     return { to: `/dashboard/webhooks/${id}#replays`, notice: 'Replay started.' }
   })
 
-  pages.get('/webhooks/:id/replays', async visit => {
+  pages.get('/webhooks/:id/replays', 'webhooks:read', async visit => {
     const { id, url } = await visit.api.webhooks.get(visit.params.id!)
     const replays = await replaysOf(context.services, id)
     const list = replays.length === 0
@@ -80,7 +80,7 @@ export function replayPages (pages: Pages, context: DashboardContext): void {
     return { title: 'Replays', section: 'webhooks', page }
   })
 
-  pages.post('/webhooks/:id/replays/:replay/cancel', async visit => {
+  pages.post('/webhooks/:id/replays/:replay/cancel', 'webhooks:write', async visit => {
     resultOrThrow(await cancelReplay(context.services, visit.asker, visit.params.replay!))
     return { to: `/dashboard/webhooks/${visit.params.id!}#replays`, notice: 'Replay canceled.' }
   })

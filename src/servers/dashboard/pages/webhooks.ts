@@ -2,8 +2,10 @@ import type { Webhook } from '#src/client/client.ts'
 import type { DeliveryCounts } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor } from '../curl.ts'
+import { confirmed } from '../confirm.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import {
+  buttonTo,
   codeBlock,
   cursorOf,
   empty,
@@ -31,21 +33,21 @@ const COUNT_MAX = 100
 /** Webhooks: endpoints, deliveries and replays. */
 export function webhooksPages (pages: Pages, context: DashboardContext): void {
   const once = createSubmitOnce()
-  pages.get('/webhooks', async visit => {
+  pages.get('/webhooks', 'webhooks:read', async visit => {
     const { data, next_cursor: next } = await visit.api.webhooks.page(cursorOf(visit))
     if (data.length === 0 && !visit.query.has('cursor')) {
-      return { title: 'Webhooks', section: 'webhooks', page: html`${head}${none(context.publicUrl)}` }
+      return { title: 'Webhooks', section: 'webhooks', page: html`${headOf(visit)}${none(visit, context.publicUrl)}` }
     }
     const counts = await countsOf(context, visit, data.map(({ id }) => id), COUNT_MAX)
     const list = html`<div ${live(visit, 'deliveries', 'endpoints')}>${listOf(visit, data, counts)}${
       pager(visit, next)
     }</div>`
-    return { title: 'Webhooks', section: 'webhooks', page: html`${head}${list}` }
+    return { title: 'Webhooks', section: 'webhooks', page: html`${headOf(visit)}${list}` }
   })
 
-  pages.get('/webhooks/new', async visit => newPage(visit, once, NEW_FORM, NO_FAULTS))
+  pages.get('/webhooks/new', 'webhooks:write', async visit => newPage(visit, once, NEW_FORM, NO_FAULTS))
 
-  pages.post('/webhooks', async visit => {
+  confirmed(pages, context).post('/webhooks', 'webhooks:write', async visit => {
     const given = formIn(visit)
     const wanted = { ...settingsIn(given), ...startIn(given) }
     try {
@@ -64,11 +66,13 @@ export function webhooksPages (pages: Pages, context: DashboardContext): void {
   replayPages(pages, context)
 }
 
-const head = heading(
-  'Webhooks',
-  html`<a class="button" href="/dashboard/webhooks/deliveries">All deliveries</a>
-<a class="button primary" href="/dashboard/webhooks/new">New endpoint</a>`
-)
+function headOf (visit: Visit): Html {
+  return heading(
+    'Webhooks',
+    html`${buttonTo(visit, '/dashboard/webhooks/deliveries', 'All deliveries')}
+${buttonTo(visit, '/dashboard/webhooks/new', 'New endpoint', { primary: true })}`
+  )
+}
 
 function listOf ({ nowMs }: Visit, webhooks: Webhook[], counts: Map<string, DeliveryCounts> | null): Html {
   return table<Webhook>('Endpoints', [
@@ -79,7 +83,7 @@ function listOf ({ nowMs }: Visit, webhooks: Webhook[], counts: Map<string, Deli
   ], webhooks)
 }
 
-function none (publicUrl: string): Html {
+function none (visit: Visit, publicUrl: string): Html {
   const curl = curlFor(publicUrl, '/api/webhooks', {
     url: 'https://example.com/webhooks/jetpost',
     events: ['email.delivered', 'email.bounced']
@@ -89,7 +93,7 @@ function none (publicUrl: string): Html {
   return empty(
     'No endpoints yet',
     text,
-    html`<p><a class="button primary" href="/dashboard/webhooks/new">Create an endpoint</a></p>
+    html`<p>${buttonTo(visit, '/dashboard/webhooks/new', 'Create an endpoint', { primary: true })}</p>
 ${codeBlock(curl, 'Create an endpoint with the API')}`
   )
 }

@@ -1,7 +1,7 @@
 import { sql, Sql } from '#projections/define.ts'
 import { FACT_STREAMS } from '#streams/place.ts'
 import { floorId } from '#src/base/id.ts'
-import { CONTENT_STREAM } from '#src/nats/blobs.ts'
+import { CONTENT_STREAM } from '#src/nats/blob-transfer.ts'
 import { KIND, numberOf } from './log-index.ts'
 import type { VerifySession } from './session.ts'
 import type { FindingCollector, LogState } from './findings.ts'

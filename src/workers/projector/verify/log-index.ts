@@ -1,7 +1,7 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import { isErased } from '#streams/email/erase.ts'
 import { FACT_STREAMS } from '#streams/place.ts'
-import { CONTENT_STREAM } from '#src/nats/blobs.ts'
+import { CONTENT_STREAM } from '#src/nats/blob-transfer.ts'
 import { historyStepOf, isStepFact } from './history.ts'
 import type { VerifySession } from './session.ts'
 
@@ -193,7 +193,7 @@ function requestOf ({ data }: AnyFact): number | null {
 
 /** Test events are no facts of EMAILS. */
 function eventsOf (fact: AnyFact): ReadonlyArray<{ id: string, seq: number }> {
-  const events = fact.type === 'delivery.requested'
+  const events = fact.type === 'delivery.requested' || fact.type === 'delivery.attempted'
     ? fact.data.events
     : fact.type === 'batch.joined'
     ? [fact.data.event]
