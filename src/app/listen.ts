@@ -1,5 +1,5 @@
-import type { UserRole } from '#streams/user/roles.ts'
 import { consumerPlans } from '#streams/topology.ts'
+import type { UserRole } from '#streams/user/roles.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'

@@ -119,6 +119,14 @@ t.test('docs/webhooks.md has every key of an event', async t => {
   t.strictSame([...keys].filter(key => !text.includes(`\`${key}\``)), [])
 })
 
+t.test('every row of what if names the test that did it', async t => {
+  const { text } = pages.get('docs/handbook.md')!
+  const rows = text.split('\n## What if\n')[1]!.split('\n## ')[0]!.split('\n').filter(line => line.startsWith('| '))
+    .slice(1)
+  t.ok(rows.length > 15, `${rows.length} rows`)
+  t.strictSame(rows.filter(row => !/`test\/[\w/-]+\.test\.ts` \|$/.test(row)), [])
+})
+
 t.test('docs/operating.md has every metric', async t => {
   const sources = globSync('src/servers/**/*.ts', { cwd: root }).map(path => readFileSync(join(root, path), 'utf8'))
   const metrics = sources.flatMap(text => [...text.matchAll(/'(jetpost_[a-z_]+)'/g)].map(([, name]) => name!))

@@ -1,6 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import packageJson from '../../package.json' with { type: 'json' }
 import { decodeFact, encodeFact, factTypes } from '#streams/catalog.ts'
 
 const FOLDER = join(import.meta.dirname, '..', 'fixtures', 'facts')
@@ -71,6 +73,24 @@ t.test('every version is read for ever', async t => {
       ? stored
       : { ...stored, version: present, data: READ_AS[`${name}.v${version}`] }
     t.strictSame(decodeFact(read(name, version)), expected, `${name}.v${version}`)
+  }
+})
+
+/** `sha256sum *.json` of the fixtures, as a version was released with them: `facts-0.1.0.sha256`. */
+const RELEASES = join(FOLDER, '..')
+
+t.test('what a released version has written stays here as it was', async t => {
+  const releases = readdirSync(RELEASES).filter(name => /^facts-\d+\.\d+\.\d+\.sha256$/.test(name))
+  t.ok(releases.includes(`facts-${packageJson.version}.sha256`), 'this version is among them')
+  for (const release of releases) {
+    const lines = readFileSync(join(RELEASES, release), 'utf8').trim().split('\n')
+    t.ok(lines.length > 80, `${release} has ${lines.length} facts`)
+    const changed = lines.filter(line => {
+      const [sum, name] = line.split('  ')
+      const path = join(FOLDER, name!)
+      return !existsSync(path) || createHash('sha256').update(readFileSync(path)).digest('hex') !== sum
+    })
+    t.strictSame(changed, [], `${release}: a fact that looks otherwise is a new version of it`)
   }
 })
 
