@@ -9,7 +9,7 @@ import { timestamp } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
 import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
-import type { Pool } from '#src/postgres/pool.ts'
+import { isMissing, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 
 export interface SuspensionOptions {
@@ -41,7 +41,10 @@ export function startSuspensions (options: SuspensionOptions): Role {
     },
     againMs: everyMs,
     roundMsMax: ROUND_MS_MAX,
-    onError: error => log.warn({ err: error }, 'rates of accounts could not be looked at; retrying'),
+    onError (error) {
+      if (isMissing(error)) log.info('suspensions wait until their projection is built')
+      else log.warn({ err: error }, 'rates of accounts could not be looked at; retrying')
+    },
     unhealthyReason: ({ doneMs }) =>
       Date.now() - doneMs < PATIENCE_MS ? null : `nobody has looked at the rates of accounts since ${timestamp(doneMs)}`
   })
