@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -8,7 +8,6 @@ import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
 import { createTokens } from '#src/content/token.ts'
 import { startSupervised } from '#src/embedded/supervised-process.ts'
-import { findNatsServer } from '#src/embedded/nats-binary.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { startInbound } from '#src/servers/inbound-smtp/server.ts'
 import { lastSequence } from '#src/nats/get.ts'
@@ -18,7 +17,7 @@ import { openBus } from '../support/bus.ts'
 import { startTestApp } from '../support/app.ts'
 import { dsn, handIn } from '../support/inbound-peer.ts'
 import { LONG_ONLY } from '../support/long.ts'
-import { openOwnNats } from '../support/own-nats.ts'
+import { natsCommand, openOwnNats } from '../support/own-nats.ts'
 import { openWorld, subscribe, smallMail } from '../support/reckoning.ts'
 import { SECRET } from '../support/secret.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
@@ -132,29 +131,13 @@ async function openSmallNats (t: Test, storeBytes: number): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-nats-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const port = await choosePort(null, null, '')
-  const config = join(folder, 'nats-server.conf')
-  writeFileSync(
-    config,
-    `listen: "127.0.0.1:${port}"\nmax_payload: 8MB\njetstream { store_dir: "${folder}", sync_interval: always }
+  const config = `listen: "127.0.0.1:${port}"\nmax_payload: 8MB
+jetstream { store_dir: "${folder}", sync_interval: always }
 accounts { small {
   jetstream: { max_file: ${storeBytes}, max_mem: 1000000000 }
   users: [{ user: small, password: small }]
 } }\n`
-  )
-  const file = await findNatsServer({
-    natsBin: process.env.JETPOST_NATS_BIN || null,
-    dataDir: folder,
-    say: () => {},
-    signal: AbortSignal.timeout(60_000)
-  })
-  const server = await startSupervised({
-    file,
-    args: ['--config', config],
-    env: process.env,
-    logFile: join(folder, 'nats-server.log'),
-    stopSignal: 'SIGTERM',
-    forceSignal: 'SIGKILL'
-  })
+  const server = await startSupervised(await natsCommand(folder, config))
   t.teardown(() => server.stop())
   return `nats://small:small@127.0.0.1:${port}`
 }

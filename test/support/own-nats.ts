@@ -19,27 +19,31 @@ export interface OwnNats {
   thaw(): void
 }
 
-export async function openOwnNats (t: Ending): Promise<OwnNats> {
-  const folder = mkdtempSync(join(tmpdir(), 'jetpost-nats-'))
-  t.teardown(async () => rmSync(folder, { recursive: true, force: true }))
-  const port = await choosePort(null, null, '')
+/** How a nats-server is started with this configuration; what it writes lies in `folder`. */
+export async function natsCommand (folder: string, config: string): Promise<Command> {
+  const path = join(folder, 'nats-server.conf')
+  writeFileSync(path, config)
   const file = await findNatsServer({
     natsBin: process.env.JETPOST_NATS_BIN || null,
     dataDir: folder,
     say: () => {},
     signal: AbortSignal.timeout(60_000)
   })
-  const config = join(folder, 'nats-server.conf')
-  writeFileSync(config, natsConfig(`127.0.0.1:${port}`, folder, 'secret'))
-  const logFile = join(folder, 'nats-server.log')
-  const command: Command = {
+  return {
     file,
-    args: ['--config', config],
+    args: ['--config', path],
     env: process.env,
-    logFile,
+    logFile: join(folder, 'nats-server.log'),
     stopSignal: 'SIGTERM',
     forceSignal: 'SIGKILL'
   }
+}
+
+export async function openOwnNats (t: Ending): Promise<OwnNats> {
+  const folder = mkdtempSync(join(tmpdir(), 'jetpost-nats-'))
+  t.teardown(async () => rmSync(folder, { recursive: true, force: true }))
+  const port = await choosePort(null, null, '')
+  const command = await natsCommand(folder, natsConfig(`127.0.0.1:${port}`, folder, 'secret'))
   let server = await startSupervised(command)
   t.teardown(() => server.stop())
   return {

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { nkeys } from 'nats'
 import { createLog } from '#src/base/log.ts'
-import { findNatsServer } from '#src/embedded/nats-binary.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { postgresAccount } from '#src/embedded/postgres-account.ts'
 import { postgresFolder } from '#src/embedded/postgres-folder.ts'
@@ -11,6 +10,7 @@ import { findPostgres } from '#src/embedded/postgres-package.ts'
 import { asSuperuser, ROLE, SUPERUSER } from '#src/embedded/postgres-role.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { startSupervised } from '#src/embedded/supervised-process.ts'
+import { natsCommand } from './own-nats.ts'
 import type { Certificate } from './certificates.ts'
 import type { Ending } from './servers.ts'
 
@@ -39,21 +39,7 @@ export async function openTlsNats (t: Ending, { key, cert }: Certificate): Promi
     `tls { cert_file: "${at('cert.pem')}", key_file: "${at('key.pem')}" }`,
     `authorization { users: [{ nkey: ${user.getPublicKey()} }] }`
   ]
-  writeFileSync(at('nats.conf'), `${config.join('\n')}\n`)
-  const file = await findNatsServer({
-    natsBin: process.env.JETPOST_NATS_BIN || null,
-    dataDir: folder,
-    say: () => {},
-    signal: AbortSignal.timeout(60_000)
-  })
-  const server = await startSupervised({
-    file,
-    args: ['--config', at('nats.conf')],
-    env: process.env,
-    logFile: at('nats.log'),
-    stopSignal: 'SIGTERM',
-    forceSignal: 'SIGKILL'
-  })
+  const server = await startSupervised(await natsCommand(folder, `${config.join('\n')}\n`))
   t.teardown(() => server.stop())
   return { port, seed: new TextDecoder().decode(user.getSeed()) }
 }
