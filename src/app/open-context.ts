@@ -116,7 +116,10 @@ async function openServers (
 async function openDirectory (bus: Bus, log: Log, stack: AsyncDisposableStack): Promise<LiveDirectory> {
   const directory = followDirectory(bus, log)
   stack.defer(() => directory.stop())
-  if (await directory.catchUp(DIRECTORY_MS)) return directory
+  const overtaken = directory.overtaken.then(reason => {
+    throw new Complaint(`A newer Jetpost has written to this log, so this version cannot start on it: ${reason}.`)
+  })
+  if (await Promise.race([directory.catchUp(DIRECTORY_MS), overtaken])) return directory
   throw new Complaint(
     directory.unhealthyReason() ?? 'NATS holds more accounts, keys and domains than could be read within 60 s.'
   )
