@@ -65,12 +65,14 @@ export interface TreeOptions {
   env?: Record<string, string>
   /** Kept after `dispose`; made and removed when left out. */
   dataDir?: string
+  /** The program; ours when left out. */
+  bin?: string
 }
 
 /** Starts a tree and lifts its key's limits out of the way. `dispose` kills what is left of it and removes its folder.
  */
 export async function startTree (
-  { env = {}, dataDir }: TreeOptions = {}
+  { env = {}, dataDir, bin = BIN }: TreeOptions = {}
 ): Promise<Tree & { dispose(): Promise<void> }> {
   const folder = dataDir ?? mkdtempSync(join(tmpdir(), 'jetpost-tree-'))
   const settings: NodeJS.ProcessEnv = {
@@ -97,14 +99,14 @@ export async function startTree (
     stop,
     start,
     cli: async (...args) =>
-      (await promisify(execFile)(process.execPath, [BIN, ...args], { env: settings, timeout: CLI_MS })).stdout,
+      (await promisify(execFile)(process.execPath, [bin, ...args], { env: settings, timeout: CLI_MS })).stdout,
     request: (method, path, body) => request(tree.url, method, path, body).catch(explain),
     log: () => readFileSync(logFile, 'utf8')
   }
 
   async function start (): Promise<void> {
     const log = openSync(logFile, 'a', 0o600)
-    child = spawn(process.execPath, [BIN, 'start'], {
+    child = spawn(process.execPath, [bin, 'start'], {
       env: { ...settings, PORT: port },
       stdio: ['ignore', 'pipe', log]
     })
