@@ -80,7 +80,11 @@ class PeoplePages {
     const user = await visit.api.users.get(visit.params.id!)
     const { now } = this.context.services.directory
     const keys = keysOfUser(now, user.id).length
-    return pageResult(user.name, personPage(visit, user, { keys, sessions: this.sessionsCard(visit, user) }, faults), faults)
+    return pageResult(
+      user.name,
+      personPage(visit, user, { keys, sessions: this.sessionsCard(visit, user) }, faults),
+      faults
+    )
   }
 
   private sessionsCard (visit: Visit, { id, name }: User): Html {
