@@ -100,7 +100,8 @@ export async function startTree (
     start,
     cli: async (...args) =>
       (await promisify(execFile)(process.execPath, [bin, ...args], { env: settings, timeout: CLI_MS })).stdout,
-    request: (method, path, body) => request(tree.url, method, path, body).catch(explain),
+    request: (method, path, body) =>
+      request(tree.url, method, path, body).catch(error => explain(error, `${method} ${path}`)),
     log: () => readFileSync(logFile, 'utf8')
   }
 
@@ -134,11 +135,13 @@ export async function startTree (
     return { code, signal: name, ms: Math.round(performance.now() - beginMs) }
   }
 
-  /** Nobody answers, since it has died: its last words say more than the refused connection. */
-  function explain (error: unknown): never {
+  /** Its last words say more than a refused connection, or than one without an answer. */
+  function explain (error: unknown, what: string): never {
     const { exitCode, signalCode } = child!
-    if (exitCode === null && signalCode === null) throw error
-    throw new Error(`Jetpost has ended with ${exitCode ?? signalCode}:\n${tree.log().slice(-4000)}`, { cause: error })
+    const isAlive = exitCode === null && signalCode === null
+    if (isAlive && (error as Error).name !== 'TimeoutError') throw error
+    const why = isAlive ? 'Jetpost does not answer' : `Jetpost has ended with ${exitCode ?? signalCode}`
+    throw new Error(`${what}: ${why}:\n${tree.log().slice(-4000)}`, { cause: error })
   }
 
   async function dispose (): Promise<void> {
