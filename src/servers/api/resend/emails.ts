@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
+import type { FieldFault } from '#streams/define.ts'
 import { resolveOptions } from '#streams/email/defaults.ts'
 import type { DraftFile, EmailDraft } from '#src/actions/email.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -134,12 +135,14 @@ function givenFile (filename: string, content: string, type: string | undefined,
 function refusedInPart (error: unknown, mode: Mode): BatchAnswer {
   const isOfEach = error instanceof HttpProblem && error.status === 422 && mode === 'permissive'
   if (!isOfEach) throw error
-  const byEmail = Map.groupBy(error.body.details as Fault[], ({ field }) => /^emails\[(\d+)\]/.exec(field)?.[1])
+  const byEmail = Map.groupBy(error.body.details as FieldFault[], ({ field }) => /^emails\[(\d+)\]/.exec(field)?.[1])
   if (byEmail.has(undefined)) throw error
-  return { data: [...byEmail.values()].map(faults => invalid(faults).body as BatchAnswer['data'][number]) }
+  return { data: [...byEmail.values()].map(faults => invalid(faults.map(ofEmail)).body as BatchAnswer['data'][number]) }
 }
 
-type Fault = { field: string, code: string, message: string }
+function ofEmail ({ field, ...fault }: FieldFault): FieldFault {
+  return { ...fault, field: field.replace(/^emails\[\d+\]\.?/, '') }
+}
 
 function batchOf ({ data }: BatchAnswer, mode: Mode) {
   const sent = data.flatMap(one => ('id' in one ? { id: one.id } : []))

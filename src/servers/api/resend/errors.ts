@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FieldFault } from '#streams/define.ts'
-import { answer, Forbidden, HttpProblem } from '../errors.ts'
+import { answer, Forbidden, HttpProblem, labelOf } from '../errors.ts'
 import { pathOf } from '../target.ts'
 
 /** An error as Resend's clients read it. Source: resend.com/docs, "Errors". */
@@ -95,20 +95,20 @@ function nameOf (faults: readonly FieldFault[]): string {
   return /^(limit|after|before)$/.test(field) ? 'invalid_parameter' : 'validation_error'
 }
 
-export function messageOf (faults: readonly FieldFault[]): string {
-  const told = faults.slice(0, FAULTS_MAX).map(({ field, message }) => placed(field, inResend(message)))
+function messageOf (faults: readonly FieldFault[]): string {
+  const told = faults.slice(0, FAULTS_MAX).map(fault => inResend(whole(fault)))
   const rest = faults.length - told.length
   return told.join(' ') + (rest > 0 ? ` And ${rest} more.` : '')
 }
 
 /** A message names a field without the list that it stands in. */
-function placed (field: string, message: string): string {
-  const list = /^(attachments|headers|tags)\[\d+\]/.exec(field)?.[0] ?? ''
-  return list === '' || message.startsWith(list) ? message : `${list}: ${message}`
+function whole ({ field, message }: FieldFault): string {
+  const label = labelOf(field)
+  return message.startsWith(`${label} `) ? field + message.slice(label.length) : message
 }
 
 /** Our names of fields as Resend has them. */
-export function inResend (message: string): string {
+function inResend (message: string): string {
   return message.replaceAll(/\btemplate_id\b/g, 'template').replaceAll(/\bvariables\b/g, 'template.variables')
     .replaceAll(/\bmetadata\b/g, 'tags')
 }

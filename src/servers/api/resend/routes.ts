@@ -2,6 +2,9 @@ import type { RateLimitStatus } from '../limits.ts'
 import type { Api } from '../context.ts'
 import type { Dialect } from '../dialect.ts'
 import { withoutByteLists } from './byte-lists.ts'
+import { resendKeyRoutes } from './api-keys.ts'
+import { resendDomainRoutes } from './domains.ts'
+import { resendChangeRoutes, resendEmailRoutes } from './email-reads.ts'
 import { resendSendRoutes, type ResendModules } from './emails.ts'
 import { answerInResend } from './errors.ts'
 import { VALUES_MAX } from '../errors.ts'
@@ -25,5 +28,10 @@ function limitHeaders ({ limit, remaining, resetS }: RateLimitStatus, nowMs: num
 }
 
 export function resendRoutes (app: Api, modules: ResendModules): void {
+  const { services } = modules
   resendSendRoutes(app, modules)
+  resendEmailRoutes(app, modules)
+  resendChangeRoutes(app, modules)
+  resendDomainRoutes(app, services)
+  resendKeyRoutes(app, services)
 }
