@@ -11,6 +11,7 @@ import { mayDo } from '#streams/key/decide.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { readContent } from '#src/actions/email.ts'
 import { cancelEmail, rescheduleEmail } from '#src/actions/email-change.ts'
+import { resendTagsOf } from '#src/actions/resend-event.ts'
 import type { Services } from '#src/actions/services.ts'
 import { loadRequest } from '#src/actions/stored-request.ts'
 import { parseTime } from '#src/base/clock.ts'
@@ -21,7 +22,6 @@ import { invalid, mustFault, notFound } from '../errors.ts'
 import { IdParams, isEmailId, MUST_BE_TIME } from '../params.ts'
 import { isFields, timeOf } from './email.ts'
 import { listOf, noSuchPlace, readResendPage, ResendListQuery, type ResendPage } from './lists.ts'
-import { tagsOf } from './tags.ts'
 
 interface ReadModules {
   services: Services
@@ -49,7 +49,7 @@ export function resendEmailRoutes (app: Api, { services, reads }: ReadModules): 
     if (!isEmailId(id)) throw notFound()
     const email = await answerFrom(reads, principal!.account, emails, getEmail({ account: principal!.account, id }))
     if (email === null) throw notFound()
-    const { events, tags } = { events: eventsOf(email), tags: Object.entries(tagsOf(email)) }
+    const { events, tags } = { events: eventsOf(email), tags: Object.entries(resendTagsOf(email)) }
     return {
       object: 'email',
       ...listed({ ...email, events }),

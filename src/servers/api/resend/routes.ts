@@ -7,6 +7,7 @@ import { resendDomainRoutes } from './domains.ts'
 import { resendChangeRoutes, resendEmailRoutes } from './email-reads.ts'
 import { resendSendRoutes, type ResendModules } from './emails.ts'
 import { answerInResend } from './errors.ts'
+import { resendWebhookRoutes } from './webhooks.ts'
 import { VALUES_MAX } from '../errors.ts'
 
 /** How Resend words what all of its requests and answers have. */
@@ -34,4 +35,5 @@ export function resendRoutes (app: Api, modules: ResendModules): void {
   resendChangeRoutes(app, modules)
   resendDomainRoutes(app, services)
   resendKeyRoutes(app, services)
+  resendWebhookRoutes(app, services)
 }

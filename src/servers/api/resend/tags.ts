@@ -24,13 +24,3 @@ export function readTags (given: unknown): { tags: Record<string, unknown> | nul
   }
   return pairs.length === 0 ? none : { tags: Object.fromEntries(pairs), fault: null }
 }
-
-/** An email's metadata and tags as tags of Resend's. A tag of ours has no value: "true" stands for it. */
-export function tagsOf (
-  { tags, metadata }: { tags: readonly string[], metadata: Record<string, unknown> }
-): Record<string, string> {
-  return Object.fromEntries([
-    ...tags.map(tag => [tag, 'true']),
-    ...Object.entries(metadata).map(([name, value]) => [name, String(value)])
-  ]) as Record<string, string>
-}
