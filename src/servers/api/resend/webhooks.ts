@@ -44,11 +44,6 @@ export function resendWebhookRoutes (app: Api, services: Services): void {
     schema: AnAnswer,
     answerOf: webhook => ({ object: 'webhook', ...webhookOf(webhook) })
   })
-  const opened = ({ webhook, secret }: { webhook: WebhookEntry, secret: string }) => ({
-    object: 'webhook',
-    id: webhook.id,
-    signing_secret: secret
-  })
 
   routes.write('POST', '/webhooks', ['createWebhook', 'Create a webhook endpoint'], {
     schema: { body: CreateRequest, response: { 201: AnAnswer } },
@@ -85,6 +80,10 @@ export function resendWebhookRoutes (app: Api, services: Services): void {
     fieldOf: FIELDS,
     tell: ({ webhook }) => ({ object: 'webhook', id: webhook.id })
   })
+  endRoutes(routes, services)
+}
+
+function endRoutes (routes: ResourceRoutes<'webhook', Record<string, unknown>>, services: Services): void {
   routes.write('DELETE', '/webhooks/:id', ['deleteWebhook', 'Delete a webhook endpoint'], {
     schema: { params: IdParams, response: { 200: AnAnswer } },
     errors: [],
@@ -101,6 +100,10 @@ export function resendWebhookRoutes (app: Api, services: Services): void {
     act: async request => await rotateSecret(services, askerOf(request), request.params.id),
     tell: opened
   })
+}
+
+function opened ({ webhook, secret }: { webhook: WebhookEntry, secret: string }) {
+  return { object: 'webhook', id: webhook.id, signing_secret: secret }
 }
 
 /** The rule's words with Resend's name of the field. */
