@@ -23,9 +23,9 @@ export interface TranslatedEmail {
   faults: FieldFault[]
 }
 
-const FAULTLESS = ['from', 'to', 'subject'] as const
-/** Some clients send them empty where there is none. */
-const MAYBE_EMPTY = ['cc', 'bcc', 'reply_to', 'html', 'text'] as const
+/** Some clients send the others empty where there is none. */
+const NAMED = ['from', 'to'] as const
+const MAYBE_EMPTY = ['subject', 'cc', 'bcc', 'reply_to', 'html', 'text'] as const
 
 /** Passes over what is null and what Resend has and Jetpost has not. */
 export function translateEmail (given: unknown, nowMs: number): TranslatedEmail {
@@ -35,7 +35,7 @@ export function translateEmail (given: unknown, nowMs: number): TranslatedEmail 
   const set = (name: string, value: unknown) => {
     if (value != null) request[name] = value
   }
-  for (const name of FAULTLESS) set(name, given[name])
+  for (const name of NAMED) set(name, given[name])
   for (const name of MAYBE_EMPTY) set(name, given[name] === '' ? null : given[name])
   const headers = headersOf(given.headers)
   set('headers', headers)

@@ -88,7 +88,7 @@ function invalidOf (faults: readonly FieldFault[]): ResendError {
 
 /** By the fault that a client would look at first. */
 function nameOf (faults: readonly FieldFault[]): string {
-  if (faults.some(({ code }) => code === 'required')) return 'missing_required_field'
+  if (faults.some(({ code }) => code === 'required' || code === 'subject_required')) return 'missing_required_field'
   const [field = '', code] = faults.length === 0 ? [] : [faults[0]!.field, faults[0]!.code]
   if (field === 'from' && code === 'invalid_address') return 'invalid_from_address'
   if (field.startsWith('attachments')) return 'invalid_attachment'
