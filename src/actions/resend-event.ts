@@ -69,11 +69,12 @@ const SUBTYPES: Record<string, string> = {
   virusdetected: 'AttachmentRejected'
 }
 
+/** Receivers look for "bounce message" in it, to know that a server said no. */
 function bounceOf ({ type, class: why, reason }: BounceDetail, reply: string | undefined) {
   return {
     type: type === 'hard' ? 'Permanent' : 'Transient',
     subType: SUBTYPES[why] ?? 'General',
-    message: reply ?? reason ?? why
+    message: reply === undefined ? reason ?? why : `The recipient's server sent a ${type} bounce message: ${reply}`
   }
 }
 

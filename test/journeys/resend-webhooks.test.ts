@@ -73,7 +73,7 @@ t.test('a rejection is bounced, a deferral is delayed, and each goes where it is
   await sink.waitFor(() => isTold('/all', hard) && isTold('/all', soft) && isTold('/bounced', later))
   t.match(eventsAt('/all', hard), [{
     type: 'email.bounced',
-    data: { bounce: { type: 'Permanent', subType: String, message: /^5\d\d/ } }
+    data: { bounce: { type: 'Permanent', subType: String, message: /hard bounce message: 5\d\d/ } }
   }])
   t.match(eventsAt('/all', soft), [{ type: 'email.delivery_delayed', data: { bounce: undefined } }])
   await sink.waitFor(() => isTold('/delayed', soft) && isTold('/bounced', hard))

@@ -221,7 +221,13 @@ t.test('an event in the words of Resend', async t => {
   })
   const hard = { smtp_response: '550 no', bounce: { ...bounce, type: 'hard', class: 'blocked', reason: null } }
   t.match(worded('email.bounced', hard), {
-    data: { bounce: { type: 'Permanent', subType: 'General', message: '550 no' } }
+    data: {
+      bounce: {
+        type: 'Permanent',
+        subType: 'General',
+        message: "The recipient's server sent a hard bounce message: 550 no"
+      }
+    }
   })
   t.match(worded('email.clicked', { click: { url: 'https://a.example/' } }), {
     data: { click: { link: 'https://a.example/', timestamp: createdAt, ipAddress: '', userAgent: '' } }
