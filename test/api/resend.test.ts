@@ -82,6 +82,56 @@ t.test('keys: none, wrong, and one that may not', async t => {
   t.match(errorOf(elsewhere), { statusCode: 403, name: 'validation_error', message: /not-linked\.example/ })
 })
 
+t.test('a template of Jetpost, by its id', async t => {
+  const made = await app.request('POST', '/api/templates', {
+    body: {
+      name: 'Hello',
+      subject: 'Hello {{name}}',
+      text: 'Hello {{name}}',
+      variables: [{ name: 'name', type: 'string', required: true }]
+    }
+  })
+  t.equal(made.status, 201, JSON.stringify(made.body))
+  const { id } = made.body
+  const send = (variables: Record<string, string>) =>
+    resend.emails.send({ from: FROM, to: 'ada@example.com', template: { id, variables } })
+  const { data } = await send({ name: 'Ada' })
+  t.match(await app.settled(data!.id, 'delivered'), { subject: 'Hello Ada', template: { id } })
+  t.match(errorOf(await send({})), {
+    statusCode: 422,
+    name: 'validation_error',
+    message: /^template\.variables\.name /
+  })
+  // As clients write what was left out that have no null.
+  t.equal(
+    (await post({
+      from: FROM,
+      to: ['ada@example.com'],
+      subject: '',
+      html: '',
+      template: { id, variables: { name: 'x' } }
+    })).status,
+    200
+  )
+  t.match((await post({ ...mail, subject: '' })).body, {
+    name: 'missing_required_field',
+    message: /subject is required/
+  })
+})
+
+t.test('a test key sends to nobody, and hears of its own mail', async t => {
+  const { secret } = await app.newKey({ test: true })
+  const { data } = await client(secret).emails.send(mail)
+  t.match(await app.settled(data!.id, 'delivered'), { test: true })
+  const hook = await client(secret).webhooks.create({ endpoint: 'https://example.com/hooks', events: ['email.opened'] })
+  t.match((await app.request('GET', `/api/webhooks/${hook.data!.id}`)).body, { mode: 'test', format: 'resend' })
+  t.match(errorOf(await client(secret).domains.create({ name: 'example.org' })), {
+    statusCode: 403,
+    name: 'validation_error',
+    message: /test key/
+  })
+})
+
 t.test('faults are named as Resend names them', async t => {
   const refused = async (fields: object) => {
     const { status, body } = await post({ ...mail, ...fields })
