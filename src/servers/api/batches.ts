@@ -5,7 +5,6 @@ import type { DomainEntry } from '#streams/directory.ts'
 import { EMAILS_MAX } from '#streams/email/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
-import { newRenderBudget } from '#src/content/mustache.ts'
 import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
@@ -14,6 +13,7 @@ import {
   contextOf,
   faultsOfRefusal,
   SendAnswer,
+  sendContextOf,
   SENDING,
   sendingDomains,
   type Finish,
@@ -98,8 +98,7 @@ export async function acceptAll (
   refuse(mode, linked)
   return await acceptor.underKey(request, async claim => {
     if (isRepeat(claim)) return replay(reply, claim.earlier)
-    const context = { principal: request.principal!, correlation: request.id, budget: newRenderBudget() }
-    const results = await prepareAll(services, context, linked, finish)
+    const results = await prepareAll(services, sendContextOf(request), linked, finish)
     refuse(mode, results)
     return await acceptor.accept(request, reply, claim, acceptanceOf(results))
   })

@@ -51,6 +51,7 @@ import type { InternalKeys } from './internal-keys.ts'
 import { needsBody, parseJsonStrictly } from './json-body.ts'
 import { createLimiter, limitClassOf, type Limiter, type RateLimitStatus } from './limits.ts'
 import { isUndecodable, lacksHost, pathOf } from './target.ts'
+import { traceRequests } from './traces.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -121,6 +122,7 @@ export function apiContext (
 ): void {
   const { limiter, budget, turns } = bounds
   const methodsOf = rememberMethods(app)
+  traceRequests(app)
   app.decorateRequest('principal', null)
   app.decorateRequest('actor', null)
   app.decorateRequest('rateLimit', null)

@@ -5,7 +5,13 @@ import { domainOf } from '#streams/address.ts'
 import { Refusal, type FieldFault } from '#streams/define.ts'
 import type { DomainEntry, Principal } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
-import { prepareEmail, sendingDomainOf, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
+import {
+  prepareEmail,
+  sendingDomainOf,
+  type EmailDraft,
+  type PreparedEmail,
+  type SendContext
+} from '#src/actions/email.ts'
 import { InvalidVariables } from '#src/actions/template-cache.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
 import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
@@ -76,8 +82,7 @@ export async function acceptOne (
   if (domain instanceof HttpProblem) throw domain
   return await acceptor.underKey(request, async claim => {
     if (isRepeat(claim)) return replay(reply, claim.earlier)
-    const context = { principal: request.principal!, correlation: request.id, budget: newRenderBudget() }
-    const prepared = await prepareEmail(services, context, await finish(draft, domain!), domain!)
+    const prepared = await prepareEmail(services, sendContextOf(request), await finish(draft, domain!), domain!)
     if (prepared instanceof Refusal) throw invalid(faultsOfRefusal(prepared))
     const answer = { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
     return await acceptor.accept(request, reply, claim, { emails: [prepared], answer })
@@ -115,6 +120,11 @@ function stepToLink ({ id, account, domains }: Principal, name: string): string 
   if (!domains.includes('*') && !domains.includes(name)) return `Link it: PATCH /api/keys/${id} with domains.`
   const option = account === FIRST_ACCOUNT ? '' : ` --account ${account}`
   return `Add the domain: npx jetpost domains add ${name}${option}, or POST /api/domains.`
+}
+
+/** What preparing an email knows of the request that asks for it. */
+export function sendContextOf ({ principal, id, trace }: FastifyRequest): SendContext {
+  return { principal: principal!, correlation: id, trace, budget: newRenderBudget() }
 }
 
 export function contextOf (services: Services, request: FastifyRequest): DraftContext {
