@@ -1,5 +1,6 @@
 import { Ajv } from 'ajv'
 import formats from 'ajv-formats'
+import fc from 'fast-check'
 import t from 'tap'
 import { Resend } from 'resend'
 import { API_KEY, FROM, startTestApp } from '../support/app.ts'
@@ -195,6 +196,47 @@ t.test('keys', async t => {
   await granted('deletedKey', resend.apiKeys.remove(id))
   await refused('invalid_api_key', sender.emails.send(mail))
   await refused('not_found', resend.apiKeys.remove(id))
+})
+
+t.test('whatever a body is, it is answered, and never with a fault of ours', async () => {
+  const names = [
+    'from',
+    'to',
+    'cc',
+    'reply_to',
+    'subject',
+    'html',
+    'text',
+    'headers',
+    'attachments',
+    'tags',
+    'template',
+    'scheduled_at'
+  ]
+  const odd = fc.oneof(
+    fc.jsonValue({ maxDepth: 3 }),
+    fc.array(fc.record({ name: fc.jsonValue(), value: fc.jsonValue(), content: fc.jsonValue(), path: fc.jsonValue() })),
+    fc.record({ id: fc.jsonValue(), variables: fc.jsonValue(), type: fc.constant('Buffer'), data: fc.jsonValue() })
+  )
+  const email = fc.oneof(
+    fc.jsonValue(),
+    fc.dictionary(fc.constantFrom(...names), odd).map(more => ({ ...mail, ...more }))
+  )
+  const named = fc.dictionary(
+    fc.constantFrom('name', 'permission', 'domain_id', 'endpoint', 'events', 'status'),
+    fc.jsonValue()
+  )
+  const ask = async (method: string, path: string, body: unknown) => {
+    const { status, body: answer } = await app.request(method, `/resend${path}`, { body })
+    if (status >= 500) throw new Error(`${status} for ${JSON.stringify(body)}`)
+    if (status >= 400) check('error', answer)
+  }
+  await fc.assert(fc.asyncProperty(email, async body => await ask('POST', '/emails', body)), { numRuns: 300 })
+  await fc.assert(fc.asyncProperty(fc.array(email), async body => await ask('POST', '/emails/batch', body)))
+  await fc.assert(fc.asyncProperty(named, async body => {
+    for (const path of ['/domains', '/api-keys', '/webhooks']) await ask('POST', path, body)
+    await ask('PATCH', '/emails/em_none', body)
+  }))
 })
 
 t.test('what a key does here is in the audit log, and a suspended account sends nothing', async t => {

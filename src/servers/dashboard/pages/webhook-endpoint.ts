@@ -187,8 +187,8 @@ function tiles (visit: Visit, { id }: Webhook, counts: DeliveryCounts | undefine
 const MODE_TEXTS = { live: 'Sent with live keys', test: 'Sent with test keys', both: 'All' }
 
 function settings ({ nowMs }: Visit, webhook: Webhook): Html {
-  const { id, events, batch, concurrency, every_deferral: every, mode, format, start_at: start, created_at: created } =
-    webhook
+  const { id, events, batch, concurrency, every_deferral: every, bounces, mode, format } = webhook
+  const { start_at: start, created_at: created } = webhook
   return html`<section class="card"><h2 class="unseen">Settings</h2>${
     detailList([
       ['Status', stateBadge(webhook, nowMs)],
@@ -202,6 +202,7 @@ function settings ({ nowMs }: Visit, webhook: Webhook): Html {
       ['Concurrent requests', concurrency ?? '8 (default)'],
       ['Emails', MODE_TEXTS[mode]],
       ['Format', format === 'resend' ? 'Resend' : 'Jetpost'],
+      bounces === 'all' ? null : ['Bounces', bounces === 'final' ? 'Without deferrals' : 'Deferrals alone'],
       ['Deferrals', every ? 'An event for each' : 'An event for the first'],
       ['Id', copyable(id, 'Copy the id of the endpoint')],
       ['Created', time(created, nowMs)],
