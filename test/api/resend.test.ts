@@ -289,5 +289,9 @@ t.test('a file by URL is fetched once, whole, and only so much of it', async t =
   t.equal(Buffer.from(attachments[1]!.content as ArrayBuffer).toString(), 'a,b')
   t.match(errorOf(await send(at('moved'))), { statusCode: 422, name: 'invalid_attachment', message: /answered 302/ })
   t.match(errorOf(await send(at('endless'))), { statusCode: 422, name: 'invalid_attachment', message: /10 MB/ })
+  const mixed = { ...mail, attachments: [{ path: at('report.csv') }, { filename: 'b', content: '*' }] }
+  t.match((await post(mixed)).body, { message: /^attachments\[1\]\.content must be/ })
+  const lacking = { ...mixed, attachments: [mixed.attachments[0], {}, { filename: 'c', content: 'YQ==' }] }
+  t.match((await post(lacking)).body, { name: 'missing_required_field', message: /content or path is required/ })
   t.match(errorOf(await send('file:///etc/passwd')), { statusCode: 422, name: 'invalid_attachment' })
 })

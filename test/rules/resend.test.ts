@@ -81,7 +81,7 @@ t.test('times: words, with an offset, without one', async t => {
 
 t.test('an email of a client of Resend, field by field', async t => {
   const translated = (given: unknown) => translateEmail(given, 0)
-  t.strictSame(translated(7), { request: 7, remote: [], faults: [] })
+  t.strictSame(translated(7), { request: 7, remote: [], here: [], faults: [] })
   t.strictSame(
     translated({
       to: ['a@b.example'],
@@ -111,6 +111,7 @@ t.test('an email of a client of Resend, field by field', async t => {
         contentType: undefined,
         contentId: undefined
       }],
+      here: [1],
       faults: []
     }
   )

@@ -19,7 +19,9 @@ export interface TranslatedEmail {
   /** For the schema of our own request to judge. Without the files that are to be fetched. */
   request: unknown
   remote: RemoteFile[]
-  /** What is wrong with fields that have another shape here. */
+  /** Which of the files given the others are. */
+  here: number[]
+  /** What is wrong with fields that have another shape here; files are counted without those that are to be fetched. */
   faults: FieldFault[]
 }
 
@@ -29,7 +31,7 @@ const MAYBE_EMPTY = ['subject', 'cc', 'bcc', 'reply_to', 'html', 'text'] as cons
 
 /** Passes over what is null and what Resend has and Jetpost has not. */
 export function translateEmail (given: unknown, nowMs: number): TranslatedEmail {
-  if (!isFields(given)) return { request: given, remote: [], faults: [] }
+  if (!isFields(given)) return { request: given, remote: [], here: [], faults: [] }
   const faults: FieldFault[] = []
   const request: Fields = {}
   const set = (name: string, value: unknown) => {
@@ -49,8 +51,8 @@ export function translateEmail (given: unknown, nowMs: number): TranslatedEmail 
     set('scheduled_at', timeOf(given.scheduled_at, nowMs))
   }
   const files = filesOf(given.attachments, faults)
-  set('attachments', files.here)
-  return { request, remote: files.remote, faults }
+  set('attachments', files.files)
+  return { request, remote: files.remote, here: files.here, faults }
 }
 
 const isUnsubscribe = (name: string) => /^list-unsubscribe/i.test(name)
@@ -92,25 +94,27 @@ export function timeOf (given: unknown, nowMs: number): unknown {
   return ms === null ? given : timestamp(ms)
 }
 
-function filesOf (given: unknown, faults: FieldFault[]): { here: unknown, remote: RemoteFile[] } {
-  if (!Array.isArray(given)) return { here: given, remote: [] }
-  const here: unknown[] = []
+type Files = Pick<TranslatedEmail, 'remote' | 'here'> & { files: unknown }
+
+function filesOf (given: unknown, faults: FieldFault[]): Files {
+  if (!Array.isArray(given)) return { files: given, remote: [], here: [] }
+  const files: unknown[] = []
+  const here: number[] = []
   const remote: RemoteFile[] = []
   for (const [at, file] of given.entries()) {
-    if (!isFields(file)) {
-      here.push(file)
+    const { content = null, path = null } = isFields(file) ? file : {}
+    const named = isFields(file) ? namesOf(file) : {}
+    if (content === null && typeof path === 'string') {
+      remote.push(remoteOf(at, path, named))
       continue
     }
-    const { content = null, path = null } = file
-    const named = namesOf(file)
-    if (content !== null) here.push({ ...named, filename: named.filename ?? 'attachment', content: bytesOf(content) })
-    else if (typeof path === 'string') remote.push(remoteOf(at, path, named))
-    else {
-      const message = 'content or path is required.'
-      faults.push({ field: `attachments[${at}].content`, code: 'required', message })
-    }
+    here.push(at)
+    files.push(isFields(file) ? { filename: 'attachment', ...named, content: bytesOf(content ?? '') } : file)
+    if (!isFields(file) || content !== null) continue
+    const field = `attachments[${files.length - 1}].content`
+    faults.push({ field, code: 'required', message: 'content or path is required.' })
   }
-  return { here: here.length === 0 && given.length > 0 ? null : here, remote }
+  return { files: files.length === 0 && remote.length > 0 ? null : files, remote, here }
 }
 
 /** What is said of a file beside its bytes. */

@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import type { FieldFault } from '#streams/define.ts'
+import { EMAILS_MAX } from '#streams/email/facts.ts'
 import { resolveOptions } from '#streams/email/defaults.ts'
 import type { DraftFile, EmailDraft } from '#src/actions/email.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -20,7 +21,6 @@ import { FetchRefused, type RemoteFiles } from './remote-files.ts'
 
 /** Source: Resend's description, "Idempotency-Key". */
 const KEY_CHARS_MAX = 256
-const EMAILS_MAX = 100
 const ROUTE = { bodyLimit: BIG_BODY_BYTES_MAX, config: { ...SENDING, keyCharsMax: KEY_CHARS_MAX } }
 /** Resend tracks nothing and adds no List-Unsubscribe where nobody asks for it. */
 const QUIET = { opens: false, clicks: false, unsubscribe: false }
@@ -61,10 +61,15 @@ function draftOf (services: Services, request: FastifyRequest, email: Translated
   const checked = checkEmail(email.request)
   const found = [...email.faults, ...('error' in checked ? checked.error.faults : [])]
   const draft = readDraft(email.request as SendRequest, found, contextOf(services, request))
-  if (Array.isArray(draft)) return invalid(draft)
+  if (Array.isArray(draft)) return invalid(draft.map(fault => ({ ...fault, field: asGiven(fault.field, email) })))
   return draft.files.length + email.remote.length <= FILES_MAX
     ? draft
     : invalid([mustFault('attachments', 'too_many', `have at most ${FILES_MAX} files`)])
+}
+
+/** Files that are to be fetched are not in the list that was judged. */
+function asGiven (field: string, { here }: TranslatedEmail): string {
+  return field.replace(/^attachments\[(\d+)\]/, (_all, i: string) => `attachments[${here[Number(i)] ?? i}]`)
 }
 
 /** Fetching the files of a hundred emails would take the time of a hundred. */
@@ -73,7 +78,9 @@ function batchDraftOf (services: Services, request: FastifyRequest, given: unkno
   const faults = email.remote.map(({ at }) =>
     mustFault(`attachments[${at}].path`, 'not_supported', 'not be used in a batch: send content')
   )
-  return draftOf(services, request, { ...email, faults: [...email.faults, ...faults] })
+  const draft = draftOf(services, request, email)
+  if (faults.length === 0) return draft
+  return invalid([...faults, ...(draft instanceof HttpProblem ? draft.body.details as FieldFault[] : [])])
 }
 
 function emailsOf (body: unknown): unknown[] {
