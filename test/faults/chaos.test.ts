@@ -58,6 +58,7 @@ for (let seed = SEED; seed < SEED + SEEDS; seed++) {
     for (const step of script) t.comment(describeStep(step))
     const house = await openHouse(t)
     const client = new ChaosClient(house.nodes.map(({ url }) => url), chance)
+    t.teardown(() => client.leave())
     client.start()
     await until(() => client.accepted().length >= WARM)
     await perform(house, script)

@@ -8,6 +8,7 @@ const EVERY_MS = 60
 /** Longer than an accept is tried. */
 const ANSWER_MS = 20_000
 const AGAIN_MS = 500
+const TRIES_MAX = 200
 const LARGE_BYTES = 700_000
 
 /** What the client remembers of a mail: its last answer, and every id that it was given. */
@@ -25,6 +26,7 @@ export class ChaosClient {
   private readonly chance: Chance
   private readonly stopping = new AbortController()
   private readonly asking = new Set<Promise<void>>()
+  private isGone = false
   private running: Promise<void> = Promise.resolve()
 
   /** `urls`: of the nodes, asked in turn. */
@@ -42,6 +44,12 @@ export class ChaosClient {
     this.stopping.abort()
     await this.running
     await Promise.all(this.asking)
+  }
+
+  /** Asks no more, whatever is left: for a test that fails. */
+  leave (): void {
+    this.isGone = true
+    this.stopping.abort()
   }
 
   /** What was accepted, each email once. */
@@ -76,8 +84,8 @@ export class ChaosClient {
     this.sent.push(sent)
     await this.post(sent, body, i)
     if (key === null) return
-    for (let tries = 1; sent.shot.id === null; tries++) {
-      if (tries > 200) throw new Error(`mail ${i} was not accepted: ${sent.shot.status}`)
+    for (let tries = 1; sent.shot.id === null && !this.isGone; tries++) {
+      if (tries > TRIES_MAX) throw new Error(`mail ${i} was not accepted: ${sent.shot.status}`)
       await sleep(AGAIN_MS)
       await this.post(sent, body, i + tries)
     }
