@@ -56,9 +56,7 @@ export async function openContext (
   const pool = createPool(databaseUrl, log)
   stack.defer(() => pool.end())
   const directory = await openDirectory(bus, log, stack)
-  const services = await duringElections(() =>
-    openServices({ bus, clock, directory, secrets, config, mayCallPrivate })
-  )
+  const services = await duringElections(() => openServices({ bus, clock, directory, secrets, config, mayCallPrivate }))
   // The first of two processes has said it.
   if (options.servers === undefined) {
     warnOfMail(config, directory, log)
