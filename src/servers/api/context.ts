@@ -17,6 +17,7 @@ import { isOperator, mayDo, testKeyRefusal } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import { AcceptanceUnknown } from '#src/actions/email.ts'
+import { createLimiter, type Limiter, type RateLimitStatus } from '#src/actions/limiter.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Counters } from '#src/nats/counters.ts'
@@ -55,7 +56,7 @@ import {
 } from './errors.ts'
 import { compileQueryValidator, compileValidator, QUERY_MEMBER, SchemaFaults, type FaultWords } from './faults.ts'
 import type { InternalKeys } from './internal-keys.ts'
-import { createLimiter, limitClassOf, type Limiter, limitHeaders, type RateLimitStatus } from './limits.ts'
+import { limitClassOf, limitHeaders } from './limits.ts'
 import { lacksHost, pathOf } from './target.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
