@@ -20,7 +20,7 @@ export const NOT_A_KEY = new SmtpRefusal(
   '5.7.8 The password must be a Jetpost API key that is live; the user name may be anything'
 )
 export const LACKS_SCOPE = new SmtpRefusal(535, '5.7.8 The API key must have the scope emails:send')
-export const NEEDS_TLS = new SmtpRefusal(530, '5.7.0 Start TLS first: set the client to STARTTLS')
+export const NEEDS_TLS = new SmtpRefusal(538, '5.7.0 TLS must come first: set the client to STARTTLS')
 export const KEY_ENDED = new SmtpRefusal(535, '5.7.8 The API key is no longer live: log in with another one')
 export const NOT_AN_ADDRESS = '5.1.7 The sender must be an address such as hello@example.com: the login is not an ' +
   'address, so set the From or sender address of the client'

@@ -122,6 +122,11 @@ export class SubmissionServer implements Role {
     return this.servers.every(({ server }) => server.server.listening) ? null : 'it does not listen'
   }
 
+  /** Mail is whole, and its answer on the way. */
+  isAnswering (): boolean {
+    return [...this.clients.keys()].some(session => this.mails.isAnswering(session))
+  }
+
   connections (): number {
     return this.clients.size
   }
@@ -135,8 +140,9 @@ export class SubmissionServer implements Role {
       banner: 'Jetpost',
       disabledCommands: ['VRFY', 'WIZ', 'SHELL', 'KILL'],
       authMethods: ['PLAIN', 'LOGIN'],
-      // Those who may not are not offered it: see connected.
+      // Whom that is not for: see logIn.
       allowInsecureAuth: this.plain.length > 0,
+      authRequiredMessage: 'Log in first: the password is a Jetpost API key, the user name may be anything',
       hideENHANCEDSTATUSCODES: false,
       maxAllowedUnauthenticatedCommands: limits.commandsBeforeAuthMax,
       disableReverseLookup: true,
@@ -149,10 +155,6 @@ export class SubmissionServer implements Role {
       closeTimeout: limits.stopMs,
       logger: false,
       onConnect: (session, callback) => callback(this.connected(server, session)),
-      onSecure: (_socket, session, callback) => {
-        session.disabledCommands = undefined
-        callback()
-      },
       onAuth: ({ password }, session, callback) => {
         void this.logIn(session, password ?? '').then(user => callback(null, { user }), callback)
       },
@@ -167,22 +169,27 @@ export class SubmissionServer implements Role {
 
   /** The refusal, or null. */
   private connected (server: SMTPServer, session: SMTPServerSession): Error | null {
-    const { id, remoteAddress, secure } = session
+    const { id, remoteAddress } = session
     const network = networkOf(remoteAddress)
     const others = [...this.clients.values()].filter(client => client.network === network).length
     if (this.clients.size >= this.limits.clientsMax || others >= this.limits.clientsOfNetworkMax) {
       return new SmtpRefusal(421, '4.7.0 Too many connections: close some, or try again later')
     }
     this.clients.set(id, { network, sinceMs: Date.now(), failures: 0, key: null })
-    for (const connection of server.connections) if (connection.session.id === id) speakPlainly(connection)
-    if (!secure && this.plain.length > 0 && !isInRanges(this.plain, remoteAddress)) {
-      session.disabledCommands = [...server.options.disabledCommands as string[], 'AUTH']
+    for (const connection of server.connections) {
+      if (connection.session.id === id) speakPlainly(connection, () => this.mayLogIn(session))
     }
     return null
   }
 
+  private mayLogIn ({ secure, remoteAddress }: SMTPServerSession): boolean {
+    return secure || isInRanges(this.plain, remoteAddress)
+  }
+
   /** Resolves to the id of the key. */
-  private async logIn ({ id, remoteAddress }: SMTPServerSession, password: string): Promise<string> {
+  private async logIn (session: SMTPServerSession, password: string): Promise<string> {
+    const { id, remoteAddress } = session
+    if (!this.mayLogIn(session)) throw NEEDS_TLS
     const client = this.clients.get(id)
     const network = networkOf(remoteAddress)
     if (!this.failedLogins.has(network)) throw TOO_MANY_LOGINS
@@ -201,9 +208,8 @@ export class SubmissionServer implements Role {
   }
 
   private async begin ({ id, user }: SMTPServerSession, sender: string): Promise<void> {
-    if (typeof user !== 'string') throw NEEDS_TLS
     try {
-      await this.submitter.begin(user, sender)
+      await this.submitter.begin(String(user), sender)
     } catch (error) {
       throw errorReply(error, this.options.log, id)
     }
@@ -267,13 +273,19 @@ export class SubmissionServer implements Role {
   }
 }
 
-/** Texts of ours begin with their own enhanced code, in the place of the one that smtp-server has for the code. */
-function speakPlainly (connection: Connection): void {
+/** Texts of ours begin with their own enhanced code, in the place of the one that smtp-server has for the code. A login
+ *  that would be refused is not offered either: a client sends its password along with the command. */
+function speakPlainly (connection: Connection, mayLogIn: () => boolean): void {
   const send = connection.send.bind(connection)
   connection.send = (code, data, context) => {
+    if (Array.isArray(data) && !mayLogIn()) return send(code, data.filter(line => !isOffer(line)), context)
     const text = context === 'SENDER_SYNTAX_ERROR' ? NOT_AN_ADDRESS : data
     send(code, text, typeof text === 'string' && /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context)
   }
+}
+
+function isOffer (line: unknown): boolean {
+  return String(line).startsWith('AUTH ')
 }
 
 function settle (done: Promise<void>, callback: Callback): void {
