@@ -135,7 +135,7 @@ t.test('200 that say nothing hold what one network may, for as long as it may', 
   })
   t.match(await submit(neighbour, FROM, TO, LETTER), QUEUED, 'another address sends')
   await until(() => heard.every(text => text() !== ''))
-  t.equal(heard.filter(text => /^421 4\.7\.0 Too many connections/.test(text())).length, 50, 'no more than 150 stay')
+  t.equal(heard.filter(text => text().startsWith('421 4.7.0 Too many connections')).length, 50, 'no more than 150 stay')
   await until(() => heard.every(text => text().includes('421 ')))
   t.equal(heard.filter(text => /^220 [^]*421 4\.4\.2 This has taken too long/.test(text())).length, 150)
   t.match(await submit(neighbour, FROM, TO, LETTER), QUEUED, 'it still does')
