@@ -140,7 +140,7 @@ t.test('what is shown of them', async t => {
     tags: ['a', 'b', 'c', 'd', 'e'],
     metadata: {
       f: 'g',
-      Order: '77',
+      order: '77',
       color: 'blue',
       a: 'b',
       campaign: 'spring',

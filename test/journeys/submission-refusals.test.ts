@@ -41,7 +41,7 @@ const REFUSALS: Record<string, [Job, RegExp]> = {
   ],
   'an envelope sender of somebody else': [
     { from: 'boss@bank.example' },
-    /^550 5\.7\.1 from must be on a domain that is linked to the key: bank\.example is not\. Add the domain: npx jetpost/
+    /^550 5\.7\.1 from must be on a domain that is linked to the key: bank\.example is not\. Add the domain: /
   ],
   'a From of somebody else': [
     { message: message('From: boss@bank.example') },

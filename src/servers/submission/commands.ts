@@ -59,8 +59,8 @@ const FIELDS: Record<string, Take> = {
   'idempotency-key': takeIdempotencyKey,
   'resend-idempotency-key': takeIdempotencyKey
 }
-/** What follows is the name of a value. */
-const METADATA = /^x-(?:jetpost|pm)-metadata-|^x-metadata-/i
+/** What follows is the name of a value, in lower case: libraries write the names of fields in a case of their own. */
+const METADATA = /^x-(?:jetpost|pm)-metadata-|^x-metadata-/
 
 /** True for the name, in lower case, of a field that is for us, also of one of ours that we do not know. */
 export function isCommand (name: string): boolean {
@@ -83,7 +83,7 @@ export function readCommands (headers: OwnHeader[]): Commands {
     const { name, value } = header
     const lower = name.toLowerCase()
     if (Object.hasOwn(FIELDS, lower)) FIELDS[lower]!(collected, header)
-    else if (METADATA.test(name)) collected.metadata.set(name.replace(METADATA, ''), value)
+    else if (METADATA.test(lower)) collected.metadata.set(lower.replace(METADATA, ''), value)
     else if (lower.startsWith('x-jetpost-')) throw badMessage(`${name} is no header that Jetpost knows`)
   }
   const { tags, metadata, scheduledMs, options, template, variables, idempotencyKey } = collected
