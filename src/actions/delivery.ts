@@ -190,6 +190,6 @@ export async function advanceDispatch (
 }
 
 /** What led to a delivery, for what follows from it. */
-export function causeOf ({ account, correlation, causation }: Pending): FactCause {
-  return { account, correlation, causation }
+export function causeOf ({ account, correlation, causation, trace }: Pending): FactCause {
+  return { account, correlation, causation, ...(trace === undefined ? {} : { trace }) }
 }

@@ -17,6 +17,7 @@ import { ensureTopology, keepTopology, repair } from '#src/nats/ensure.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import type { AppContext, AppOptions } from './context.ts'
+import { startTracing } from './tracing.ts'
 
 const DIRECTORY_MS = 60_000
 
@@ -27,6 +28,7 @@ export async function openContext (
   stack: AsyncDisposableStack
 ): Promise<AppContext> {
   const { log, clock = systemClock, mayCallPrivate, timings = {} } = options
+  await startTracing(config, stack, log)
   const { natsUrl, databaseUrl } = options.servers ?? await openServers(config, options, stack)
   const secrets = config.secret ?? await secretsOf(config.dataDir)
   const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
@@ -115,7 +117,10 @@ async function openServers (
 async function openDirectory (bus: Bus, log: Log, stack: AsyncDisposableStack): Promise<LiveDirectory> {
   const directory = followDirectory(bus, log)
   stack.defer(() => directory.stop())
-  if (await directory.catchUp(DIRECTORY_MS)) return directory
+  const overtaken = directory.overtaken.then(reason => {
+    throw new Complaint(`A newer Jetpost has written to this log, so this version cannot start on it: ${reason}.`)
+  })
+  if (await Promise.race([directory.catchUp(DIRECTORY_MS), overtaken])) return directory
   throw new Complaint(
     directory.unhealthyReason() ?? 'NATS holds more accounts, keys and domains than could be read within 60 s.'
   )

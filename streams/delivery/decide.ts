@@ -9,6 +9,7 @@ export interface Pending {
   account: string
   correlation: string
   causation: string | null
+  trace?: string
   /** Requests made so far. */
   attempts: number
   /** When the 24 hours began (RFC 3339); null before the first attempt. */
@@ -38,14 +39,15 @@ export function pendingAfter (fact: AnyFact): Pending | null | undefined {
   }
 }
 
-type Envelope = Pick<Pending, 'owed' | 'account' | 'correlation' | 'causation'>
+type Envelope = Pick<Pending, 'owed' | 'account' | 'correlation' | 'causation' | 'trace'>
 
 function envelope (fact: AnyFact, { delivery, webhook, replay, events, batch, test }: Owed): Envelope {
   return {
     owed: { delivery, webhook, replay, events, batch, ...(test === undefined ? {} : { test }) },
     account: fact.account,
     correlation: fact.correlation,
-    causation: fact.id
+    causation: fact.id,
+    ...(fact.trace === undefined ? {} : { trace: fact.trace })
   }
 }
 

@@ -6,11 +6,10 @@ import { EMAILS_MAX } from '#streams/email/facts.ts'
 import { isRepeat, type Acceptor } from '#src/actions/acceptor.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
-import { newRenderBudget } from '#src/content/mustache.ts'
 import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
-import { answerOf, contextOf, faultsOfRefusal, SendAnswer, draftDomains } from './emails.ts'
+import { answerOf, contextOf, draftDomains, faultsOfRefusal, SendAnswer, sendContextOf } from './emails.ts'
 import { HttpProblem, invalid, ProblemBody } from './errors.ts'
 import { compileValidator } from './faults.ts'
 import { acceptAndAnswer, replay, underKeyOf, type Acceptance } from './idempotency.ts'
@@ -77,8 +76,7 @@ export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): 
     refuse(mode, linked)
     return await underKeyOf(acceptor, request, async claim => {
       if (isRepeat(claim)) return replay(reply, claim.earlier)
-      const context = { principal: request.principal!, correlation: request.id, budget: newRenderBudget() }
-      const results = await prepareAll(services, context, linked)
+      const results = await prepareAll(services, sendContextOf(request), linked)
       refuse(mode, results)
       return await acceptAndAnswer(acceptor, request, reply, claim, acceptanceOf(results))
     })

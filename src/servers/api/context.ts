@@ -58,6 +58,7 @@ import { compileQueryValidator, compileValidator, QUERY_MEMBER, SchemaFaults, ty
 import type { InternalKeys } from './internal-keys.ts'
 import { limitClassOf, limitHeaders } from './limits.ts'
 import { lacksHost, pathOf } from './target.ts'
+import { traceRequests } from './traces.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
@@ -154,6 +155,7 @@ export function apiContext (
 ): Limiter {
   const limiter = createLimiter(counters, services.directory, services.factLog.clock)
   const methodsOf = rememberMethods(app)
+  traceRequests(app)
   app.decorateRequest('principal', null)
   app.decorateRequest('actor', null)
   app.decorateRequest('rateLimit', null)

@@ -4,7 +4,7 @@ import { Refusal, type FieldFault } from '#streams/define.ts'
 import type { DomainEntry } from '#streams/directory.ts'
 import { isRepeat, type Acceptor } from '#src/actions/acceptor.ts'
 import type { Services } from '#src/actions/services.ts'
-import { prepareEmail, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
+import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
 import { sendingDomains } from '#src/actions/sending-domain.ts'
 import { InvalidVariables } from '#src/actions/template-cache.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
@@ -53,8 +53,7 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
     if (domain instanceof HttpProblem) throw domain
     return await underKeyOf(acceptor, request, async claim => {
       if (isRepeat(claim)) return replay(reply, claim.earlier)
-      const context = { principal: request.principal!, correlation: request.id, budget: newRenderBudget() }
-      const prepared = await prepareEmail(services, context, draft, domain!)
+      const prepared = await prepareEmail(services, sendContextOf(request), draft, domain!)
       if (prepared instanceof Refusal) throw invalid(faultsOfRefusal(prepared))
       const answer = { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
       return await acceptAndAnswer(acceptor, request, reply, claim, { emails: [prepared], answer })
@@ -70,6 +69,11 @@ export async function draftDomains (
 ): Promise<Array<DomainEntry | 'sandbox' | HttpProblem>> {
   const domains = await sendingDomains(services, principal!, drafts.map(({ from }) => from.address))
   return domains.map(domain => (domain instanceof Refusal ? forbidden(domain.message) : domain))
+}
+
+/** What preparing an email knows of the request that asks for it. */
+export function sendContextOf ({ principal, id, trace }: FastifyRequest): SendContext {
+  return { principal: principal!, correlation: id, trace, budget: newRenderBudget() }
 }
 
 export function contextOf (services: Services, request: FastifyRequest): DraftContext {

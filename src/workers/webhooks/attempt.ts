@@ -10,6 +10,7 @@ import { idTimeMs } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
+import { inSpan, traceparentOf } from '#src/base/tracing.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { isGone, isSuccess, pausedMs, retryAfterMs, retryAtMs, type Pending } from '#streams/delivery/decide.ts'
@@ -175,7 +176,29 @@ export class Requester {
     return { success: null, holdMs: 0, record: () => inTurn(() => failDelivery(factLog, pending, 'event_gone')) }
   }
 
-  private async post ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
+  private async post (pending: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
+    const { owed, attempts, trace: parent } = pending
+    const attributes = {
+      'http.request.method': 'POST',
+      'server.address': new URL(webhook.url).hostname,
+      'jetpost.webhook': owed.webhook,
+      'jetpost.delivery': owed.delivery,
+      'jetpost.attempt': attempts + 1
+    }
+    return await inSpan({ name: 'POST', kind: 'client', parent, attributes }, async span => {
+      const traceparent = span === null ? undefined : traceparentOf(span)
+      const exchange = await this.exchange(pending, webhook, body, traceparent === undefined ? {} : { traceparent })
+      if (exchange.result.status !== null) span?.setAttribute('http.response.status_code', exchange.result.status)
+      return exchange
+    })
+  }
+
+  private async exchange (
+    { owed }: Pending,
+    webhook: WebhookEntry,
+    body: Uint8Array,
+    ofTrace: Record<string, string>
+  ): Promise<Exchange> {
     const { clock } = this.options.factLog
     const signedMs = clock.nowMs()
     const { url } = webhook
@@ -189,6 +212,7 @@ export class Requester {
     const id = owed.batch ? owed.delivery : owed.events[0]!.id
     const headers = {
       ...plain,
+      ...ofTrace,
       ...signatureHeaders({ keys, previous, id, timestampS: Math.floor(signedMs / 1000), body })
     }
     // Signing took a while, and the request's duration counts from here.
