@@ -172,3 +172,21 @@ export function withFields (
   )
   return [...fields, ...ours.values(), ...more].join('')
 }
+
+/** A picture in a message, `contentId` with its angle brackets. */
+export interface Picture {
+  contentId: string
+  mimeType: string
+  content: Uint8Array
+}
+
+/** The pictures of a message that its html shows by these Content-IDs. */
+export function picturesIn (raw: Buffer, named: ReadonlySet<string>): Picture[] {
+  const message = splitMessage(raw)
+  if (message === null) return []
+  return leavesOf(message.head, message.body).flatMap(leaf => {
+    const contentId = valueOf(leaf.head, 'content-id') ?? ''
+    const isNamed = leaf.type.startsWith('image/') && named.has(contentId.replaceAll(/^<|>$/g, ''))
+    return isNamed ? [{ contentId, mimeType: leaf.type, content: decodedLeaf(message.body, leaf) }] : []
+  })
+}
