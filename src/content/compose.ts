@@ -118,7 +118,13 @@ function wholeOf (
   })
   const message = Buffer.concat([Buffer.from(`${fields}\r\n`), body])
   if (isBeyondAscii(fields)) return { message, eightBit: 'head' }
-  return body.some(byte => byte > 0x7f) ? { message, eightBit: 'body' } : { message }
+  return hasHighByte(body) ? { message, eightBit: 'body' } : { message }
+}
+
+/** Each byte of up to 25 MB, for each recipient. */
+function hasHighByte (bytes: Buffer): boolean {
+  for (let i = 0; i < bytes.length; i++) if (bytes[i]! > 0x7f) return true
+  return false
 }
 
 function bodies (

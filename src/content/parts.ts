@@ -13,6 +13,8 @@ export interface Leaf {
   charset: string
   /** In lower case: `base64`. */
   encoding: string
+  /** Without its angle brackets. */
+  contentId: string | null
   /** A file rather than what is read, as its header says. */
   isFile: boolean
   /** Within what is signed or encrypted: changed, it would be worth nothing. */
@@ -22,11 +24,12 @@ export interface Leaf {
 /** Deeper, or more, nobody means them to be read. */
 const DEPTH_MAX = 20
 const PARTS_MAX = 500
-const HEAD_BYTES_MAX = 64 * 1024
+const HEAD_BYTES_MAX = 16 * 1024
 const END_OF_HEAD = Buffer.from('\r\n\r\n')
 
 interface Span {
   head: string
+  fields: Fields
   headStart: number | null
   start: number
   end: number
@@ -41,7 +44,8 @@ interface Span {
 export function leavesOf (head: string, body: Buffer): Leaf[] {
   const leaves: Leaf[] = []
   const isSealed = false
-  const waiting: Span[] = [{ head, headStart: null, start: 0, end: body.length, depth: 0, isSealed, fallback: PLAIN }]
+  const whole = { head, fields: readFields(head), headStart: null, start: 0, end: body.length }
+  const waiting: Span[] = [{ ...whole, depth: 0, isSealed, fallback: PLAIN }]
   let seen = 0
   for (let span = waiting.pop(); span !== undefined && seen < PARTS_MAX; span = waiting.pop()) {
     seen++
@@ -56,7 +60,7 @@ const PLAIN = 'text/plain'
 
 /** The parts in a multipart; null = it is none. */
 function spansIn (span: Span, body: Buffer): Span[] | null {
-  const type = valueOf(span.head, 'content-type') ?? span.fallback
+  const type = span.fields.get('content-type') ?? span.fallback
   const boundary = /^\s*multipart\//i.test(type) ? parameterOf(type, 'boundary') : null
   if (boundary === null || boundary === '' || span.depth >= DEPTH_MAX) return null
   const marks = marksOf(body, Buffer.from(`--${boundary}`, 'latin1'), span)
@@ -64,7 +68,8 @@ function spansIn (span: Span, body: Buffer): Span[] | null {
   const fallback = /^\s*multipart\/digest\b/i.test(type) ? 'message/rfc822' : PLAIN
   return marks.slice(0, -1).flatMap(({ end: from, isLast }, i) => {
     if (isLast) return []
-    return [{ ...partAt(body, from, marks[i + 1]!.start), depth: span.depth + 1, isSealed, fallback }]
+    const part = partAt(body, from, marks[i + 1]!.start)
+    return [{ ...part, depth: span.depth + 1, isSealed: isSealed || part.isUnread, fallback }]
   })
 }
 
@@ -100,21 +105,28 @@ function endOfMark (body: Buffer, from: number, end: number): number | null {
   return body[at] === 0x0d && body[at + 1] === 0x0a ? at + 2 : null
 }
 
-function partAt (body: Buffer, from: number, to: number): Pick<Span, 'head' | 'headStart' | 'start' | 'end'> {
+function partAt (
+  body: Buffer,
+  from: number,
+  to: number
+): Pick<Span, 'head' | 'fields' | 'headStart' | 'start' | 'end'> & { isUnread: boolean } {
   const headStart = from
   const end = Math.max(from, to)
-  // No fields at all.
+  const none = { head: '', fields: readFields(''), headStart, end }
   if (body[from] === 0x0d && body[from + 1] === 0x0a) {
-    return { head: '', headStart, start: Math.min(end, from + 2), end }
+    return { ...none, start: Math.min(end, from + 2), isUnread: false }
   }
   const found = body.subarray(from, Math.min(end, from + HEAD_BYTES_MAX)).indexOf(END_OF_HEAD)
+  // Longer than anybody writes it: what it says is not looked at, and nothing of it changes.
+  if (found === -1 && end - from > HEAD_BYTES_MAX) return { ...none, start: from, isUnread: true }
   const headEnd = found === -1 ? end : from + found
-  return { head: body.toString('latin1', from, headEnd), headStart, start: Math.min(end, headEnd + 4), end }
+  const head = body.toString('latin1', from, headEnd)
+  return { head, fields: readFields(head), headStart, start: Math.min(end, headEnd + 4), end, isUnread: false }
 }
 
-function leafOf ({ head, headStart, start, end, isSealed, fallback }: Span): Leaf {
-  const type = valueOf(head, 'content-type') ?? fallback
-  const disposition = valueOf(head, 'content-disposition') ?? ''
+function leafOf ({ head, fields, headStart, start, end, isSealed, fallback }: Span): Leaf {
+  const type = fields.get('content-type') ?? fallback
+  const disposition = fields.get('content-disposition') ?? ''
   const isNamed = /[;\s](file)?name\*?(\d+\*?)?\s*=/i.test(`${type} ;${disposition}`)
   return {
     head,
@@ -123,18 +135,23 @@ function leafOf ({ head, headStart, start, end, isSealed, fallback }: Span): Lea
     end,
     type: /^\s*([^\s;]+)/.exec(type)?.[1]?.toLowerCase() ?? PLAIN,
     charset: (parameterOf(type, 'charset') ?? 'us-ascii').toLowerCase(),
-    encoding: (valueOf(head, 'content-transfer-encoding') ?? '7bit').trim().toLowerCase(),
+    contentId: fields.get('content-id')?.replaceAll(/^<|>$/g, '') ?? null,
+    encoding: (fields.get('content-transfer-encoding') ?? '7bit').trim().toLowerCase(),
     isFile: /^\s*attachment\b/i.test(disposition) || isNamed,
     isSealed
   }
 }
 
-/** The first field of this name, unfolded; `name` in lower case. */
-export function valueOf (head: string, name: string): string | null {
+/** Unfolded values by name, in lower case; of several the first. */
+type Fields = ReadonlyMap<string, string>
+
+function readFields (head: string): Fields {
+  const fields = new Map<string, string>()
   for (const field of fieldsOf(head)) {
-    if (nameOf(field) === name) return field.slice(field.indexOf(':') + 1).replaceAll('\r\n', '').trim()
+    const name = nameOf(field)
+    if (!fields.has(name)) fields.set(name, field.slice(field.indexOf(':') + 1).replaceAll('\r\n', '').trim())
   }
-  return null
+  return fields
 }
 
 /** Header fields, each with the lines it is folded to, without the line end behind it. */

@@ -1,7 +1,7 @@
 import type { EmailRequested } from '#streams/email/facts.ts'
 import { ownHeader } from './headers.ts'
 import { trackHtml, type TrackingWish } from './links.ts'
-import { decodedLeaf, fieldsOf, leafText, leavesOf, nameOf, valueOf, type Leaf } from './parts.ts'
+import { decodedLeaf, fieldsOf, leafText, leavesOf, nameOf, type Leaf } from './parts.ts'
 import { readMail } from './read.ts'
 import { base64Lines, encodeText, type Encoded } from './transfer.ts'
 
@@ -66,11 +66,10 @@ async function attachmentOf (body: Buffer, leaf: Leaf): Promise<Attachment> {
   // Names are encoded in three ways: the reader of mail knows them, and gets nothing but the header of the part.
   const named = headWithout(leaf.head, name => name === 'content-transfer-encoding' || !name.startsWith('content-'))
   const mail = await readMail(Buffer.from(`${named}\r\n`, 'latin1'))
-  const contentId = valueOf(leaf.head, 'content-id')?.replaceAll(/^<|>$/g, '') ?? null
   return {
     filename: (mail.attachments[0]?.filename ?? '').slice(0, 255).toWellFormed() || nameless(leaf),
     contentType: leaf.type,
-    contentId,
+    contentId: leaf.contentId,
     sizeBytes: decodedLeaf(body, leaf).length
   }
 }
@@ -173,7 +172,7 @@ export function withFields (
   return [...fields, ...ours.values(), ...more].join('')
 }
 
-/** A picture in a message, `contentId` with its angle brackets. */
+/** A picture in a message. */
 export interface Picture {
   contentId: string
   mimeType: string
@@ -185,8 +184,8 @@ export function picturesIn (raw: Buffer, named: ReadonlySet<string>): Picture[] 
   const message = splitMessage(raw)
   if (message === null) return []
   return leavesOf(message.head, message.body).flatMap(leaf => {
-    const contentId = valueOf(leaf.head, 'content-id') ?? ''
-    const isNamed = leaf.type.startsWith('image/') && named.has(contentId.replaceAll(/^<|>$/g, ''))
+    const { contentId, type } = leaf
+    const isNamed = contentId !== null && type.startsWith('image/') && named.has(contentId)
     return isNamed ? [{ contentId, mimeType: leaf.type, content: decodedLeaf(message.body, leaf) }] : []
   })
 }

@@ -67,6 +67,10 @@ const REFUSALS: Record<string, [Job, RegExp]> = {
     { to: ['ada@localhost'] },
     /^501 5\.1\.3 The recipient must be an address such as ada@example\.com$/
   ],
+  'a header that is too long': [
+    { message: message(`From: hello@shop.example\r\nX-Long: ${'x '.repeat(40_000)}`) },
+    /^550 5\.6\.0 The header must have at most 64 kB$/
+  ],
   'a header of ours that is not': [
     { message: message('From: hello@shop.example\r\nX-Jetpost-Tags: a') },
     /^550 5\.6\.0 X-Jetpost-Tags is no header that Jetpost knows$/

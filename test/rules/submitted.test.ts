@@ -145,6 +145,9 @@ t.test('what is made to be too much work is read as far as the bound goes', asyn
     .flat()
   const wide = splitMessage(Buffer.from(lines(...HEAD, 'Content-Type: multipart/mixed; boundary=b', '', ...parts)))!
   t.equal((await attachmentsOf(wide)).length, 100)
+  const long = ['--b', `Content-Type: text/html; x=${'a'.repeat(20_000)}`, '', LINK, '--b--']
+  const unread = lines(...HEAD, 'Content-Type: multipart/mixed; boundary=b', '', ...long)
+  t.ok((await composed(unread)).endsWith(lines(...long)), 'the header of a part, too')
   const lookalikes = splitMessage(
     Buffer.from(lines(...HEAD, 'Content-Type: multipart/mixed; boundary=b', '', '--bb'.repeat(500_000)))
   )!

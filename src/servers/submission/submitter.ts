@@ -159,7 +159,7 @@ export class Submitter {
     raw: Buffer,
     recipients: string[]
   ): { text: string, body: string } | null {
-    if (text !== null) return { text, body: essence }
+    if (text !== null) return { text, body: essence() }
     if (!this.options.once || messageId === null) return null
     const body = sha256Hex(raw.subarray(raw.indexOf('\r\n\r\n') + 1).toString('latin1'))
     return { text: JSON.stringify(['smtp', messageId, body, [...recipients].sort()]), body }
