@@ -9,6 +9,8 @@ export interface Leaf {
   end: number
   /** In lower case: `text/html`. */
   type: string
+  /** With its parameters, as it is written. */
+  contentType: string
   /** In lower case: `utf-8`. */
   charset: string
   /** In lower case: `base64`. */
@@ -133,6 +135,7 @@ function leafOf ({ head, fields, headStart, start, end, isSealed, fallback }: Sp
     headStart,
     start,
     end,
+    contentType: type,
     type: /^\s*([^\s;]+)/.exec(type)?.[1]?.toLowerCase() ?? PLAIN,
     charset: (parameterOf(type, 'charset') ?? 'us-ascii').toLowerCase(),
     contentId: fields.get('content-id')?.replaceAll(/^<|>$/g, '') ?? null,

@@ -1,5 +1,6 @@
 import type { EmailRequested } from '#streams/email/facts.ts'
-import { ownHeader } from './headers.ts'
+import { readType } from './attachments.ts'
+import { oneLine, ownHeader } from './headers.ts'
 import { trackHtml, type TrackingWish } from './links.ts'
 import { decodedLeaf, fieldsOf, leafText, leavesOf, nameOf, type Leaf } from './parts.ts'
 import { readMail } from './read.ts'
@@ -22,7 +23,9 @@ export interface MessageView {
 
 /** Files listed; the others come along all the same. */
 const FILES_MAX = 100
+const TEXT_MAX = 255
 const TEXT_TYPES = ['text/plain', 'text/html']
+const NOT_OF_TYPE = /^(charset|name)(\*|$)/i
 
 /** Header and body apart; null = a line of the header is no field. A header that is not UTF-8 is read as what old
  *  programs write. */
@@ -67,11 +70,16 @@ async function attachmentOf (body: Buffer, leaf: Leaf): Promise<Attachment> {
   const named = headWithout(leaf.head, name => name === 'content-transfer-encoding' || !name.startsWith('content-'))
   const mail = await readMail(Buffer.from(`${named}\r\n`, 'latin1'))
   return {
-    filename: (mail.attachments[0]?.filename ?? '').slice(0, 255).toWellFormed() || nameless(leaf),
-    contentType: leaf.type,
-    contentId: leaf.contentId,
+    filename: listable(mail.attachments[0]?.filename ?? '') || nameless(leaf),
+    contentType: listable(readType(leaf.contentType)),
+    contentId: leaf.contentId === null ? null : listable(leaf.contentId),
     sizeBytes: decodedLeaf(body, leaf).length
   }
+}
+
+/** Whatever stands there, a list can hold it. */
+function listable (text: string): string {
+  return oneLine(text.slice(0, TEXT_MAX)).trim()
 }
 
 function nameless ({ type }: Leaf): string {
@@ -89,7 +97,10 @@ export function viewOf ({ head, body }: WholeMessage): MessageView {
   return {
     html: together('text/html'),
     text: together('text/plain'),
-    alternatives: others.map(leaf => ({ contentType: leaf.type, content: leafText(body, leaf) }))
+    alternatives: others.map(leaf => ({
+      contentType: listable(readType(leaf.contentType, NOT_OF_TYPE)),
+      content: leafText(body, leaf)
+    }))
   }
 }
 

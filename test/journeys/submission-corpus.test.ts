@@ -133,7 +133,7 @@ t.test('what is shown of them', async t => {
   t.strictSame(mixed.email.attachments, files)
   t.strictSame(mixed.content.attachments, files)
   t.match((await named(at('an invitation'))).content, {
-    alternatives: [{ content_type: 'text/calendar', content: /^BEGIN:VCALENDAR/ }]
+    alternatives: [{ content_type: 'text/calendar; method=REQUEST', content: /^BEGIN:VCALENDAR/ }]
   })
   t.match((await named(at('8-bit Latin-1'))).content, { text: /^Grüße/ })
   t.match((await named(at('commands'))).email, {

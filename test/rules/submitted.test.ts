@@ -132,6 +132,27 @@ t.test('who is erased stands in no header any more', async t => {
   t.match(nobody, { head: '', content: null, attachments: [] })
 })
 
+t.test('what a part says of itself can be listed, whatever it says', async t => {
+  const head = ['Content-Type: image/p\0ng; x="\x01"', "Content-Disposition: attachment; filename*=utf-8''a%00b%0D%0Ac"]
+  const raw = Buffer.from(
+    lines(
+      ...HEAD,
+      'Content-Type: multipart/mixed; boundary=b',
+      '',
+      '--b',
+      ...head,
+      'Content-ID: <a\0b>',
+      '',
+      'x',
+      '--b--'
+    ),
+    'latin1'
+  )
+  const [file] = await attachmentsOf(splitMessage(raw)!)
+  t.strictSame(Object.values(file!).filter(value => /\p{Cc}/u.test(String(value))), [])
+  t.match(file, { filename: /^a.*b.*c$/, sizeBytes: 1 })
+})
+
 t.test('what is made to be too much work is read as far as the bound goes', async t => {
   const nested = Array.from(
     { length: 200 },

@@ -63,12 +63,12 @@ export async function readSubmission ({ raw, recipients }: Submission): Promise<
   }
 }
 
-export function isTakenOut (name: string): boolean {
+function isTakenOut (name: string): boolean {
   return NOT_PASSED_ON.has(name) || name.startsWith('cfbl-') || isCommand(name) || isRelayCommand(name)
 }
 
 /** With its name in the case that the client wrote. */
-export function readField (field: string): OwnHeader {
+function readField (field: string): OwnHeader {
   const at = field.indexOf(':')
   return { name: field.slice(0, at).trimEnd(), value: field.slice(at + 1).replaceAll('\r\n', '').trim() }
 }
