@@ -134,7 +134,7 @@ function readObject (name: string, value: string): Record<string, unknown> {
 /** What has no place in metadata as it is stands there as JSON. */
 function addAll (metadata: Map<string, MetadataValue>, values: Record<string, unknown>): void {
   for (const [name, value] of Object.entries(values)) {
-    const isPlainValue = value === null || ['string', 'number', 'boolean'].includes(typeof value)
+    const isPlainValue = value === null || ['string', 'boolean'].includes(typeof value) || Number.isFinite(value)
     metadata.set(name, isPlainValue ? value as MetadataValue : JSON.stringify(value))
   }
 }
