@@ -10,8 +10,8 @@ import { AcceptanceUnknown, acceptEmails, type IdempotencyKey, type PreparedEmai
 import type { DailyQuota } from './quota.ts'
 import type { Services } from './services.ts'
 
-/** What an Idempotency-Key may be. */
-export const IDEMPOTENCY_KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
+/** What an Idempotency-Key may be, besides its length. */
+export const IDEMPOTENCY_KEY = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/
 /** The claim that won a race may not be readable at once on every replica. */
 const READS_MAX = 20
 const READ_GAP_MS = 100
@@ -30,6 +30,14 @@ export class IdempotencyMismatch extends Error {
   constructor ({ emails }: RequestClaimed['data']) {
     super('Idempotency-Key must come with the body that it was first used with.')
     this.emails = emails
+  }
+}
+
+/** Another request won the key, and what it was told cannot be read yet. */
+export class IdempotencyBusy extends Error {
+  override name = 'IdempotencyBusy'
+  constructor () {
+    super('Another request with this Idempotency-Key is being accepted: try again.')
   }
 }
 
@@ -70,7 +78,7 @@ export class Acceptor {
 
   /** Appends the emails, with the claim where there is one. Resolves to the request that was quicker with the same
    *  claim, null when this one is accepted. Throws IdempotencyMismatch when the key was claimed with another body,
-   *  QuotaExceeded, AcceptanceUnknown and LogUnavailable. */
+   *  QuotaExceeded, IdempotencyBusy, AcceptanceUnknown and LogUnavailable. */
   async accept (
     { principal, correlation }: SendingRequest,
     claim: IdempotencyClaim | null,
@@ -117,7 +125,7 @@ export class Acceptor {
       if (winner !== null) return winner
       await sleep(READ_GAP_MS)
     }
-    throw new LogUnavailable('another request with this Idempotency-Key is being accepted', false)
+    throw new IdempotencyBusy()
   }
 }
 

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { RecipientStatusSchema } from '#projections/emails/status.ts'
-import { IdempotencyMismatch } from '#src/actions/acceptor.ts'
+import { IdempotencyBusy, IdempotencyMismatch } from '#src/actions/acceptor.ts'
 import { QuotaExceeded } from '#src/actions/quota.ts'
 import { nearest } from '#src/base/suggest.ts'
 import type { SuspensionReason } from '#streams/account/facts.ts'
@@ -110,18 +110,27 @@ export class HttpProblem extends Error {
 export const unauthorized = () => new HttpProblem(401, { error: 'Unauthorized' })
 /** `why` = a sentence for the header, `scope` = the one that is missing: the spec's body has no place for them. Source:
  *  RFC 6750 3.1. */
-export const forbidden = (why: string, scope?: string) =>
-  new HttpProblem(403, { error: 'Insufficient API key permissions' }, {
-    'www-authenticate': `Bearer error="insufficient_scope", error_description="${why.replace(/[^ !#-[\]-~]/g, '?')}"` +
-      (scope === undefined ? '' : `, scope="${scope}"`)
-  })
+export class Forbidden extends HttpProblem {
+  readonly why: string
+  readonly scope: string | null
+  constructor (why: string, scope: string | null) {
+    super(403, { error: 'Insufficient API key permissions' }, {
+      'www-authenticate':
+        `Bearer error="insufficient_scope", error_description="${why.replace(/[^ !#-[\]-~]/g, '?')}"` +
+        (scope === null ? '' : `, scope="${scope}"`)
+    })
+    this.why = why
+    this.scope = scope
+  }
+}
+export const forbidden = (why: string, scope: string | null = null) => new Forbidden(why, scope)
 export const rateLimited = (retryAfterS: number) =>
   new HttpProblem(429, { error: 'Rate limit exceeded', retryAfter: retryAfterS }, {
     'retry-after': String(retryAfterS)
   })
 
 /** Spec section 7's body, with what a window has not. */
-const quotaExceeded = ({ message, retryAfterS }: QuotaExceeded) =>
+export const quotaExceeded = ({ message, retryAfterS }: QuotaExceeded) =>
   new HttpProblem(429, {
     error: message,
     code: 'quota_exceeded',
@@ -216,6 +225,7 @@ const FASTIFY: Record<string, (route: Takes) => HttpProblem> = {
 export function asProblem (error: unknown, route: Takes): HttpProblem | null {
   if (error instanceof HttpProblem) return error
   if (error instanceof QuotaExceeded) return quotaExceeded(error)
+  if (error instanceof IdempotencyBusy) return unavailable('idempotency_busy', error.message)
   if (error instanceof IdempotencyMismatch) return conflict('idempotency_mismatch', error.message, idsOf(error.emails))
   const { code, statusCode } = error as { code?: string, statusCode?: number }
   const known = FASTIFY[code ?? '']

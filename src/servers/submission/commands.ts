@@ -16,6 +16,8 @@ const TAGS_MAX = 20
 const TAG_CHARS_MAX = 128
 const METADATA_VALUES_MAX = 50
 const METADATA_BYTES_MAX = 8 * 1024
+const KEY_CHARS_MAX = 255
+const KEY_CHARS_MAX_OF_RESEND = 256
 const CONTROL = /\p{Cc}/u
 
 /** What one field does. */
@@ -100,8 +102,9 @@ export function readCommands (headers: OwnHeader[]): Commands {
 }
 
 function takeIdempotencyKey (collected: Collected, { name, value }: OwnHeader): void {
-  if (collected.idempotencyKey !== null || !IDEMPOTENCY_KEY.test(value)) {
-    throw badMessage(`${name} must be given once, with 1 to 255 printable ASCII characters`)
+  const max = name.toLowerCase().startsWith('resend-') ? KEY_CHARS_MAX_OF_RESEND : KEY_CHARS_MAX
+  if (collected.idempotencyKey !== null || value.length > max || !IDEMPOTENCY_KEY.test(value)) {
+    throw badMessage(`${name} must be given once, with 1 to ${max} printable ASCII characters`)
   }
   collected.idempotencyKey = value
 }

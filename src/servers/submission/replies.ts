@@ -1,5 +1,5 @@
 import { Refusal } from '#streams/define.ts'
-import { IdempotencyMismatch } from '#src/actions/acceptor.ts'
+import { IdempotencyBusy, IdempotencyMismatch } from '#src/actions/acceptor.ts'
 import { AcceptanceUnknown } from '#src/actions/email.ts'
 import { QuotaExceeded } from '#src/actions/quota.ts'
 import type { Log } from '#src/base/log.ts'
@@ -61,6 +61,7 @@ const MAY_BE_STORED =
 export function errorReply (error: unknown, log: Log, requestId: string): SmtpRefusal {
   if (error instanceof SmtpRefusal) return error
   if (error instanceof QuotaExceeded) return new SmtpRefusal(450, `4.7.1 ${error.message}`)
+  if (error instanceof IdempotencyBusy) return new SmtpRefusal(451, `4.3.0 ${error.message}`)
   if (error instanceof IdempotencyMismatch) {
     return badMessage(`${error.message.replace(/\.$/, '')}: it was used for ${error.emails.join(', ')}`)
   }
