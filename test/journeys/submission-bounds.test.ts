@@ -1,11 +1,14 @@
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { connect as connectTcp } from 'node:net'
+import { connect as connectTcp, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { createLog } from '#src/base/log.ts'
+import type { AppContext } from '#src/app/context.ts'
+import { openSubmission } from '#src/app/submission.ts'
+import { readConfig } from '#src/base/config.ts'
+import { createLog, type Log } from '#src/base/log.ts'
 import { createCounters, createQuotas } from '#src/nats/counters.ts'
 import { lastSequence } from '#src/nats/get.ts'
 import { startSubmission, type SubmissionOptions, type SubmissionServer } from '#src/servers/submission/server.ts'
@@ -242,4 +245,36 @@ t.test('a renewed certificate is shown without a restart; one of our own stays t
   await until(async () => (await subject(tlsPort!)).CN === 'second.example')
   const own = [await open(t, {}, { port: null, tlsPort: 0 }), await open(t, {}, { port: null, tlsPort: 0 })]
   t.strictSame(await subject(own[0]!.tlsPort!), await subject(own[1]!.tlsPort!))
+})
+
+t.test('where its port is taken, a first try of Jetpost starts without it, and anybody else is told', async t => {
+  const other = createServer()
+  // Another program of this machine may have it: that is as good.
+  other.on('error', () => {})
+  await new Promise<void>(resolve => void other.once('error', () => resolve()).listen(2525, '127.0.0.1', resolve))
+  t.teardown(() => void other.close())
+  const warnings: string[] = []
+  const log = { child: () => ({ ...createLog('silent'), warn: (text: string) => void warnings.push(text) }) }
+  const start = async (env: Record<string, string>) => {
+    const config = { ...readConfig(env), dataDir: folder }
+    const context = {
+      config,
+      services,
+      counters: createCounters(bus),
+      quotas: createQuotas(bus),
+      log: log as unknown as Log,
+      stack: new AsyncDisposableStack(),
+      submission: null,
+      roles: []
+    }
+    await openSubmission(context as unknown as AppContext)
+    await context.stack.disposeAsync()
+    return context.submission
+  }
+  t.equal(await start({}), null)
+  t.strictSame(warnings, [
+    'Port 2525 is taken: set JETPOST_SUBMISSION_PORT to a free one. Jetpost runs without SMTP submission.'
+  ])
+  const shared = { NATS_URL: nats.natsUrl, JETPOST_SECRET: 'x'.repeat(40), JETPOST_SUBMISSION_PORT: '2525' }
+  await t.rejects(start(shared), { message: 'Port 2525 is taken: set JETPOST_SUBMISSION_PORT to a free one.' })
 })

@@ -51,6 +51,10 @@ const REFUSALS: Record<string, [Job, RegExp]> = {
     { message: message('From: hello@shop.example\r\nSender: boss@bank.example') },
     /^550 5\.7\.1 from must be on a domain that is linked to the key: bank\.example is not\./
   ],
+  'a Sender that is no address': [
+    { message: message('From: hello@shop.example\r\nSender: nobody') },
+    /^550 5\.6\.0 The Sender field must have an address$/
+  ],
   'no From': [
     { message: message('X-Nothing: 1') },
     /^550 5\.6\.0 The message must have one From field with one address$/

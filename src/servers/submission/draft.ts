@@ -152,5 +152,7 @@ function mailboxOf ({ address, name }: ReadMailbox): Mailbox[] {
 }
 
 function addressOf (entry: Address): string {
-  return mailboxesOf([entry])[0]?.address ?? ''
+  const [mailbox] = mailboxesOf([entry])
+  if (mailbox === undefined) throw badMessage('The Sender field must have an address')
+  return mailbox.address
 }
