@@ -1,8 +1,9 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { FROM, startTestApp, type TestApp } from '../support/app.ts'
+import { API_KEY, FROM, startTestApp, type TestApp } from '../support/app.ts'
 import { startHookSink } from '../support/hook-sink.ts'
+import { logIn, submit } from '../support/submission-peer.ts'
 
 /** A span as OTLP has it in JSON. */
 interface Span {
@@ -80,6 +81,21 @@ t.test('one trace shows an email from its request to its callback', async t => {
   t.match(attributesOf(named('POST')[0]!), { 'server.address': '127.0.0.1', 'http.response.status_code': 200 })
   t.equal(callback!.headers.traceparent, `00-${TRACE}-${named('POST')[0]!.spanId}-01`, 'the receiver can go on')
   t.notMatch(collector.texts.join(), /ada|example\.com/, 'no address, no domain of a recipient')
+})
+
+t.test('a mail that comes by SMTP begins a trace', async t => {
+  const collector = await startCollector()
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, JETPOST_SUBMISSION_PORT: '0' }
+  const app = await startTestApp(t, { env })
+  const peer = await logIn(app.submissionPort!, API_KEY)
+  const raw = `From: ${FROM}\r\nTo: ada@example.com\r\nSubject: Traced\r\n\r\nHello\r\n`
+  const [, id] = /queued as (em_\w+)/.exec(await submit(peer, FROM, ['ada@example.com'], raw))!
+  peer.socket.destroy()
+  await app.settled(id!, 'delivered')
+  await app.stop()
+  const sent = collector.spans.find(span => span.name === 'SMTP' && attributesOf(span)['jetpost.email'] === id)!
+  const above = collector.spans.find(({ spanId }) => spanId === sent.parentSpanId)
+  t.match(above, { name: 'SMTP submission', traceId: sent.traceId })
 })
 
 t.test('a request that its client does not trace leaves no span', async t => {

@@ -6,7 +6,7 @@ import type { RequestClaimed } from '#streams/email/facts.ts'
 import { isLive, mayDo } from '#streams/key/decide.ts'
 import { foldAddress } from '#streams/suppression/decide.ts'
 import { Acceptor, isRepeat, type IdempotencyClaim } from '#src/actions/acceptor.ts'
-import { prepareEmail, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
+import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
 import { createKeyFinder, type KeyFinder } from '#src/actions/key-finder.ts'
 import { createLimiter, type Limiter } from '#src/actions/limiter.ts'
 import { DailyQuota } from '#src/actions/quota.ts'
@@ -15,6 +15,7 @@ import type { Services } from '#src/actions/services.ts'
 import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
+import { startSpan, traceparentOf } from '#src/base/tracing.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
 import type { Counters, Quotas } from '#src/nats/counters.ts'
 import { readSubmission, type ReadSubmission } from './draft.ts'
@@ -142,7 +143,23 @@ export class Submitter {
     { drafts }: ReadSubmission,
     domain: DomainEntry | 'sandbox'
   ): Promise<string> {
-    const context = { principal: key, correlation, budget: newRenderBudget() }
+    const attributes = { 'jetpost.request': correlation }
+    const span = startSpan({ name: 'SMTP submission', kind: 'server', parent: undefined, attributes })
+    const context = { principal: key, correlation, trace: traceparentOf(span), budget: newRenderBudget() }
+    try {
+      return await this.appendAll(context, key, claim, drafts, domain)
+    } finally {
+      span.end()
+    }
+  }
+
+  private async appendAll (
+    context: SendContext,
+    key: KeyEntry,
+    claim: IdempotencyClaim | null,
+    drafts: EmailDraft[],
+    domain: DomainEntry | 'sandbox'
+  ): Promise<string> {
     const emails: PreparedEmail[] = []
     for (const draft of drafts) {
       const prepared = await prepareEmail(this.options.services, context, withDefaults(draft, key.defaults), domain)
@@ -150,7 +167,8 @@ export class Submitter {
       emails.push(prepared)
     }
     const answer = { status: 250, location: null, body: textOf(emails) }
-    const earlier = await this.acceptor.accept({ principal: key, correlation }, claim, { emails, answer })
+    const asker = { principal: key, correlation: context.correlation }
+    const earlier = await this.acceptor.accept(asker, claim, { emails, answer })
     return earlier === null ? answer.body : answerOf(earlier)
   }
 
