@@ -33,6 +33,7 @@ import type { StreamLimits } from '#src/servers/api/event-stream.ts'
 import { Acceptor } from '#src/servers/api/idempotency.ts'
 import { createInternalKeys, internalFetch, type InternalKeys } from '#src/servers/api/internal-keys.ts'
 import { keyRoutes } from '#src/servers/api/keys.ts'
+import { mailRouteRoutes } from '#src/servers/api/mail-routes.ts'
 import { meRoute } from '#src/servers/api/me.ts'
 import { DailyQuota } from '#src/servers/api/quota.ts'
 import { boundConnections, closeIdleConnections } from '#src/servers/api/connections.ts'
@@ -223,6 +224,7 @@ function apiRoutes (
   meRoute(app, services, quota)
   userRoutes(app, services, publicUrl)
   accountRoutes(app, services)
+  mailRouteRoutes(app, services)
   webhookRoutes(app, services)
   deliveryRoutes(app, services, reads)
   replayRoutes(app, services, reads)
