@@ -14,33 +14,9 @@ import { RouteCreated, type RouteSettings, type RouteSource } from '#streams/rou
 import type { RouteEntry } from '#streams/route/state.ts'
 import { checkFact, type AnyFact } from '#streams/catalog.ts'
 import { stamp } from '#src/actions/fact-log.ts'
+import { ANY_MAIL, routeOf, sourceOf } from '../support/routes.ts'
 
 const CAUSE = { account: 'acc_first', correlation: 'test', causation: null }
-const ANY = { senderDomains: [], keys: [], tags: [], recipientDomains: [] }
-
-function route (name: string, settings: Partial<RouteSettings> = {}): RouteEntry {
-  return {
-    id: `rt_${name}`,
-    name,
-    createdAt: '2026-11-24T10:00:00.000Z',
-    url: `smtp://${name}.example.com`,
-    sealedUrl: null,
-    position: 100,
-    match: ANY,
-    fallbacks: [],
-    hostname: null,
-    sources: [],
-    messagesPerSecond: null,
-    connections: null,
-    warmUp: null,
-    ...settings
-  }
-}
-
-function source (address: string, rest: Partial<RouteSource> = {}): RouteSource {
-  return { address, hostname: null, weight: 1, tags: [], warmUp: null, ...rest }
-}
-
 const MAIL: RoutedMail = { senderDomain: 'shop.example', recipientDomain: 'gmail.com', key: 'key_1', tags: ['bulk'] }
 
 function namesFor (routes: RouteEntry[], mail: Partial<RoutedMail> = {}): string[] {
@@ -49,18 +25,22 @@ function namesFor (routes: RouteEntry[], mail: Partial<RoutedMail> = {}): string
 
 t.test('without a route that fits, mail goes by the default', async t => {
   t.strictSame(namesFor([]), ['default'])
-  t.strictSame(namesFor([route('a', { match: { ...ANY, tags: ['receipt'] } })]), ['default'])
+  t.strictSame(namesFor([routeOf('a', { match: { ...ANY_MAIL, tags: ['receipt'] } })]), ['default'])
 })
 
 t.test('of the routes that fit, the lowest position takes the mail; of equal ones the older', async t => {
-  const routes = [route('b'), route('a'), route('first', { position: 5, match: { ...ANY, keys: ['key_1'] } })]
+  const routes = [
+    routeOf('b'),
+    routeOf('a'),
+    routeOf('first', { position: 5, match: { ...ANY_MAIL, keys: ['key_1'] } })
+  ]
   t.strictSame(namesFor(routes), ['first'])
   t.strictSame(namesFor(routes, { key: 'key_2' }), ['a'])
 })
 
 t.test('of each list of a rule that has entries one must fit', async t => {
   const rule = { senderDomains: ['shop.example'], keys: [], tags: ['bulk', 'news'], recipientDomains: ['gmail.com'] }
-  const routes = [route('a', { match: rule })]
+  const routes = [routeOf('a', { match: rule })]
   t.strictSame(namesFor(routes), ['a'])
   t.strictSame(namesFor(routes, { tags: ['x', 'news'] }), ['a'])
   t.strictSame(namesFor(routes, { tags: [] }), ['default'])
@@ -69,15 +49,15 @@ t.test('of each list of a rule that has entries one must fit', async t => {
 })
 
 t.test('fallbacks follow in their order; those that are gone are skipped', async t => {
-  const routes = [route('a', { position: 1, fallbacks: ['c', 'gone', 'default', 'b'] }), route('b'), route('c')]
+  const routes = [routeOf('a', { position: 1, fallbacks: ['c', 'gone', 'default', 'b'] }), routeOf('b'), routeOf('c')]
   t.strictSame(namesFor(routes), ['a', 'c', 'default', 'b'])
 })
 
 t.test('a source is for one of its tags, else for what no other is for', async t => {
   const [bulk, open, receipts] = [
-    source('192.0.2.1', { tags: ['bulk'] }),
-    source('192.0.2.2'),
-    source('192.0.2.3', { tags: ['receipt'] })
+    sourceOf('192.0.2.1', { tags: ['bulk'] }),
+    sourceOf('192.0.2.2'),
+    sourceOf('192.0.2.3', { tags: ['receipt'] })
   ]
   t.strictSame(sourcesFor([bulk, open, receipts], ['bulk']), [bulk])
   t.strictSame(sourcesFor([bulk, open, receipts], ['x']), [open])
@@ -85,7 +65,7 @@ t.test('a source is for one of its tags, else for what no other is for', async t
 })
 
 t.test('turns hold weights exactly, at every time within one', async t => {
-  const pool = [source('192.0.2.1', { weight: 5 }), source('192.0.2.2', { weight: 3 }), source('192.0.2.3')]
+  const pool = [sourceOf('192.0.2.1', { weight: 5 }), sourceOf('192.0.2.2', { weight: 3 }), sourceOf('192.0.2.3')]
   const turns = new WeightedTurns<RouteSource>()
   const counts = pool.map(() => 0)
   for (let n = 1; n <= 900; n++) {
@@ -135,7 +115,7 @@ t.test('a URL is parted from its secret, and no refusal repeats it', async t => 
 })
 
 t.test('names are their own, and not that of SMTP_URL', async t => {
-  const others = [route('ses')]
+  const others = [routeOf('ses')]
   t.equal(nameFault('bulk-2', others), null)
   for (const name of ['default', 'ses', 'Ses', '-a', '', 'a'.repeat(64)]) {
     t.match(nameFault(name, others), { code: 'invalid_name' }, name)
@@ -143,27 +123,27 @@ t.test('names are their own, and not that of SMTP_URL', async t => {
 })
 
 t.test('what is wrong with settings is said of its field', async t => {
-  const fault = (settings: Partial<RouteSettings>) => settingsFault('a', route('a', settings), ['a', 'b'])
+  const fault = (settings: Partial<RouteSettings>) => settingsFault('a', routeOf('a', settings), ['a', 'b'])
   const warmUp = { from: '2026-11-24', perDay: [1], after: null }
-  t.equal(fault({ fallbacks: ['b', 'default'], hostname: 'mx1.example.com', sources: [source('::1')], warmUp }), null)
+  t.equal(fault({ fallbacks: ['b', 'default'], hostname: 'mx1.example.com', sources: [sourceOf('::1')], warmUp }), null)
   const wrong: Array<[Partial<RouteSettings>, string]> = [
     [{ fallbacks: ['a'] }, 'invalid_fallbacks'],
     [{ fallbacks: ['b', 'b'] }, 'invalid_fallbacks'],
     [{ fallbacks: ['c'] }, 'invalid_fallbacks'],
-    [{ match: { ...ANY, senderDomains: ['Shop.example'] } }, 'invalid_match'],
-    [{ match: { ...ANY, recipientDomains: ['@gmail.com'] } }, 'invalid_match'],
+    [{ match: { ...ANY_MAIL, senderDomains: ['Shop.example'] } }, 'invalid_match'],
+    [{ match: { ...ANY_MAIL, recipientDomains: ['@gmail.com'] } }, 'invalid_match'],
     [{ hostname: 'mx_1' }, 'invalid_hostname'],
-    [{ sources: [source('192.0.2.256')] }, 'invalid_sources'],
-    [{ sources: [source('example.com')] }, 'invalid_sources'],
-    [{ sources: [source('::1'), source('::1')] }, 'invalid_sources'],
-    [{ sources: [source('192.0.2.1', { hostname: 'x y' })] }, 'invalid_sources'],
+    [{ sources: [sourceOf('192.0.2.256')] }, 'invalid_sources'],
+    [{ sources: [sourceOf('example.com')] }, 'invalid_sources'],
+    [{ sources: [sourceOf('::1'), sourceOf('::1')] }, 'invalid_sources'],
+    [{ sources: [sourceOf('192.0.2.1', { hostname: 'x y' })] }, 'invalid_sources'],
     [{ warmUp: { ...warmUp, from: '2026-02-30' } }, 'invalid_warm_up']
   ]
   for (const [settings, code] of wrong) t.match(fault(settings), { code }, JSON.stringify(settings))
 })
 
 t.test('a route is changed, sealed again and deleted; what is the same makes no fact', async t => {
-  const { id, createdAt, ...data } = route('a', { sealedUrl: 'old' })
+  const { id, createdAt, ...data } = routeOf('a', { sealedUrl: 'old' })
   const facts = [checkFact(stamp(RouteCreated, CAUSE, { route: id, ...data }, Date.parse(createdAt)))]
   const created = evolveEntity('route', id, undefined, facts)!
   t.strictSame(created, { id, createdAt, ...data })
@@ -178,6 +158,6 @@ t.test('a route is changed, sealed again and deleted; what is the same makes no 
   t.strictSame(after(decideRouteChange(created, { position: 7 })), { ...created, position: 7 })
   t.strictSame(after(decideRouteReseal(created, sealed => `${sealed}, again`)), { ...created, sealedUrl: 'old, again' })
   t.strictSame(decideRouteReseal(created, () => null), [])
-  t.strictSame(decideRouteReseal(route('b'), () => 'x'), [], 'it has no secret')
+  t.strictSame(decideRouteReseal(routeOf('b'), () => 'x'), [], 'it has no secret')
   t.equal(after(decideRouteDeletion(created)), undefined)
 })
