@@ -1,3 +1,4 @@
+import { DEFAULT_ROUTE } from '#streams/route/facts.ts'
 import { hostname } from 'node:os'
 import { projections } from '#projections/list.ts'
 import { failedPages, waitingDeliveries } from '#src/actions/delivery-view.ts'
@@ -86,7 +87,8 @@ function wireSender (context: AppContext, outbox: Outbox): Role {
     hostname: config.hostname ?? hostname(),
     timings,
     log: log.child({ role: 'sender' }),
-    onAttempt: ({ result, class: why, durationMs }) => metrics.smtpAttempt(result, why, durationMs / 1000)
+    onAttempt: ({ result, class: why, durationMs, route }) =>
+      metrics.smtpAttempt(result, why, durationMs / 1000, route ?? DEFAULT_ROUTE)
   })
   return context.sender
 }

@@ -529,6 +529,8 @@ export interface Email {
       verified: boolean
     } | null
     ms?: number
+    route?: string
+    source?: string
     class?: string
     reason?: string
     detail?: string | null

@@ -182,7 +182,7 @@ t.test('caps of a warm-up are kept exactly over two senders; what is more takes 
   t.ok(rig.reports.length > 0 && other.reports.length > 0, 'both senders have sent')
 })
 
-t.test('a route that takes no mail yet keeps it waiting; when it is removed the mail goes by the rules that are left', async t => {
+t.test('mail waits for a route that takes none yet; once that is removed it goes by the rules left', async t => {
   const [late, usual] = [await sinkOf(t), await sinkOf(t)]
   const routes = [routeOf('late', { url: relayUrl(late), warmUp: { from: '2999-01-01', perDay: [1], after: null } })]
   const rig = await openRig(t, { routes, smtpUrl: relayUrl(usual), timings: { capMs: 6000 } })

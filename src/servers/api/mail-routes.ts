@@ -198,7 +198,12 @@ export function mailRouteRoutes (app: Api, services: Services): void {
     faults: urlFaults,
     act (request) {
       const { name, ...settings } = request.body
-      return createRoute(services, askerOf(request), { ...DEFAULTS, ...settingsOf(settings), name, url: settings.url })
+      return createRoute(services, askerOf(request), {
+        ...ROUTE_DEFAULTS,
+        ...settingsOf(settings),
+        name,
+        url: settings.url
+      })
     },
     fieldOf: FIELDS,
     location: ({ route }) => `/api/routes/${route.id}`,
@@ -227,7 +232,7 @@ export function mailRouteRoutes (app: Api, services: Services): void {
 }
 
 /** What is left out of a new route. */
-const DEFAULTS: Omit<WantedRoute, 'url'> = {
+export const ROUTE_DEFAULTS: Omit<WantedRoute, 'url'> = {
   position: 100,
   match: { senderDomains: [], keys: [], tags: [], recipientDomains: [] },
   fallbacks: [],
@@ -239,7 +244,7 @@ const DEFAULTS: Omit<WantedRoute, 'url'> = {
 }
 
 /** What a request says, as facts have it. */
-export function settingsOf (body: Static<typeof ChangeRequest>): Partial<WantedRoute> {
+function settingsOf (body: Static<typeof ChangeRequest>): Partial<WantedRoute> {
   const { match, sources, warm_up: warmUp, messages_per_second: messagesPerSecond, ...plain } = body
   return {
     ...plain,
