@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { SMTPServer } from 'smtp-server'
 import t from 'tap'
 import { FROM, startTestApp } from '../support/app.ts'
 import { jetpostHere } from '../support/command.ts'
@@ -76,4 +78,39 @@ t.test('what is wrong is said, and a password never', async t => {
   const made = await jetpost('routes', 'create', 'secret', '--url', 'smtp://me:hunter2@relay.example.com')
   t.equal(made.code, 0, made.err)
   t.notMatch(made.out + (await jetpost('routes', '--json')).out, 'hunter2')
+  t.equal((await jetpost('routes', 'delete', 'secret')).code, 0)
+})
+
+t.test('a route logs in with the password of its sealed URL; one whose login is refused falls over', async t => {
+  const taken: string[] = []
+  const server = new SMTPServer({
+    logger: false,
+    onAuth: ({ username, password }, _session, callback) => {
+      const error = Object.assign(new Error('5.7.8 no'), { responseCode: 535 })
+      callback(username === 'me' && password === 'right+hunter3' ? null : error, { user: 'me' })
+    },
+    onData: (stream, { envelope: { rcptTo } }, callback) => {
+      taken.push(rcptTo[0]!.address)
+      stream.resume().on('end', () => callback(null, '2.0.0 taken'))
+    }
+  })
+  server.on('error', () => {})
+  server.listen(0, '127.0.0.1')
+  await once(server.server, 'listening')
+  t.teardown(() => new Promise<void>(resolve => server.close(() => resolve())))
+  const { port } = server.server.address() as { port: number }
+  const at = (password: string) => `smtp://me:${password}@127.0.0.1:${port}?tls=unverified`
+  const right = await jetpost('routes', 'create', 'right', '--url', at('right+hunter3'), '--tag', 'right')
+  const refused = ['--url', at('hunter4'), '--tag', 'wrong', '--fallback', 'right']
+  const wrong = await jetpost('routes', 'create', 'wrong', ...refused)
+  t.strictSame([right.code, wrong.code], [0, 0])
+  for (const tag of ['right', 'wrong']) {
+    const mail = { from: FROM, to: `${tag}@example.com`, subject: 'Hello', text: 'Hello', tags: [tag] }
+    const { body: { id } } = await app.request('POST', '/api/emails', { body: mail })
+    await app.settled(id, 'delivered')
+    const { body } = await app.request('GET', `/api/emails/${id}`)
+    t.match(body.timeline.at(-1), { route: 'right' })
+    t.notMatch(JSON.stringify(body) + (await jetpost('trace', id)).out, /hunter/)
+  }
+  t.strictSame(taken, ['right@example.com', 'wrong@example.com'])
 })
