@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import type { RecipientFact } from '#streams/email/facts.ts'
 import type { RouteEntry } from '#streams/route/state.ts'
 import { ANY_MAIL, routeOf, sourceOf } from '../support/routes.ts'
 import { openDirect } from '../support/direct-rig.ts'
@@ -34,13 +35,15 @@ async function askMany (
   return emails
 }
 
-async function delivered (rig: Rig, emails: string[]) {
-  const last = await Promise.all(emails.map(async email => {
-    let found = await rig.facts(email)
-    await until(async () => (found = await rig.facts(email)).at(-1)?.type === 'email.delivered')
-    return found
-  }))
-  return last
+/** The facts of each, once it is delivered. */
+async function delivered (rig: Rig, emails: string[]): Promise<RecipientFact[][]> {
+  const all: RecipientFact[][] = []
+  for (const email of emails) {
+    let found: RecipientFact[] = []
+    await until(async () => (found = await rig.facts(email)).at(-1)?.type === 'email.delivered', 60_000)
+    all.push(found)
+  }
+  return all
 }
 
 t.test('rules pick between two relays and direct MX, and each fact says by which route', async t => {
