@@ -132,10 +132,10 @@ t.test('a pool of three source addresses holds its weights, and a mail that is p
   const emails = await askMany(rig, MAILS, n => (n % 24 === 0 ? { tags: ['receipt'] } : { tags: ['news'] }))
   const facts = await delivered(rig, emails)
   const counts = Map.groupBy(accepted(relay), ({ peer }) => peer)
-  const rest = MAILS - MAILS / 24
-  t.equal(counts.get('127.0.0.5')!.length, MAILS / 24, 'by tag')
+  const receipts = Math.ceil(MAILS / 24)
+  t.equal(counts.get('127.0.0.5')!.length, receipts, 'by tag')
   for (const { address, weight } of sources.slice(0, 3)) {
-    const share = counts.get(address)!.length / rest
+    const share = counts.get(address)!.length / (MAILS - receipts)
     t.ok(Math.abs(share - weight / 10) < 0.02, `${address} has ${share}`)
   }
   const from = facts[7]!.filter(({ type }) => type !== 'email.attempted').map(({ data }) =>
