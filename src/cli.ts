@@ -101,6 +101,10 @@ const groups: Record<string, Record<string, Entry>> = {
     erasures: { does: 'list erasures', load: async () => (await import('#src/cli/erase.ts')).erasures }
   },
   'Webhooks': {
+    routes: {
+      does: 'list, create, change and delete the ways of outgoing mail: relays, source addresses',
+      load: async () => (await import('#src/cli/routes.ts')).routes
+    },
     webhooks: {
       does: 'manage endpoints, show their deliveries, replay them',
       load: async () => (await import('#src/cli/webhooks.ts')).webhooks

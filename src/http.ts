@@ -34,6 +34,7 @@ import type { StreamLimits } from '#src/servers/api/event-stream.ts'
 import { Acceptor } from '#src/actions/acceptor.ts'
 import { createInternalKeys, internalFetch, type InternalKeys } from '#src/servers/api/internal-keys.ts'
 import { keyRoutes } from '#src/servers/api/keys.ts'
+import { mailRouteRoutes } from '#src/servers/api/mail-routes.ts'
 import { meRoute } from '#src/servers/api/me.ts'
 import { DailyQuota } from '#src/actions/quota.ts'
 import { boundConnections, closeIdleConnections } from '#src/servers/api/connections.ts'
@@ -263,6 +264,7 @@ function apiRoutes (
   meRoute(app, services, quota)
   userRoutes(app, services, publicUrl)
   accountRoutes(app, services)
+  mailRouteRoutes(app, services)
   webhookRoutes(app, services)
   deliveryRoutes(app, services, reads)
   replayRoutes(app, services, reads)

@@ -12,6 +12,7 @@ import { inboundFacts } from './inbound/facts.ts'
 import { keyFacts } from './key/facts.ts'
 import { operationFacts } from './operation/facts.ts'
 import { replayFacts } from './replay/facts.ts'
+import { routeFacts } from './route/facts.ts'
 import { sessionFacts } from './session/facts.ts'
 import { suppressionFacts } from './suppression/facts.ts'
 import { templateFacts } from './template/facts.ts'
@@ -28,6 +29,7 @@ const types = [
   ...keyFacts,
   ...domainFacts,
   ...webhookFacts,
+  ...routeFacts,
   ...suppressionFacts,
   ...templateFacts,
   ...erasureFacts,

@@ -7,6 +7,7 @@ import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import { evolveKeys, type KeyEntry, type KeyMaps } from './key/state.ts'
 import type { LimitClass } from './key/facts.ts'
 import { evolveUsers, type UserEntry } from './user/state.ts'
+import { evolveRoutes, type RouteEntry } from './route/state.ts'
 import { evolveSessions, type LinkEntry, type SessionEntry } from './session/state.ts'
 import type { BounceChoice, EventType, WebhookFormat, WebhookMode } from './webhook/facts.ts'
 import { type Pause, pausesAfter } from './webhook/pauses.ts'
@@ -82,6 +83,8 @@ export interface Directory extends KeyMaps {
   /** The claims of each name. */
   domainsByName: Map<string, DomainEntry[]>
   webhooks: Map<string, WebhookEntry>
+  /** Of the installation. */
+  routes: Map<string, RouteEntry>
   users: Map<string, UserEntry>
   /** By id; those that are over leave when the next one is opened. */
   sessions: Map<string, SessionEntry>
@@ -100,6 +103,7 @@ export function emptyDirectory (): Directory {
     domains: new Map(),
     domainsByName: new Map(),
     webhooks: new Map(),
+    routes: new Map(),
     users: new Map(),
     formerUsers: new Set(),
     sessions: new Map(),
@@ -119,6 +123,7 @@ export interface Entities {
   key: KeyEntry
   domain: DomainEntry
   webhook: WebhookEntry
+  route: RouteEntry
   user: UserEntry
 }
 
@@ -183,6 +188,19 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
     case 'webhook.disabled':
     case 'webhook.deleted':
       evolveWebhooks(directory, fact)
+      break
+    default:
+      evolveOthers(directory, fact)
+  }
+}
+
+function evolveOthers (directory: Directory, fact: AnyFact): void {
+  switch (fact.type) {
+    case 'route.created':
+    case 'route.changed':
+    case 'route.resealed':
+    case 'route.deleted':
+      evolveRoutes(directory.routes, fact)
       break
     case 'user.created':
     case 'user.changed':

@@ -40,6 +40,7 @@ const session = on('CONTROL', ({ account, data }: Of<{ session: string }>) => su
 const user = on('CONTROL', ({ account, data }: Of<{ user: string }>) => subjects.user(account, data.user))
 const domain = on('CONTROL', ({ data }: Of<{ name: string }>) => subjects.domain(data.name))
 const webhook = on('CONTROL', ({ account, data }: OfWebhook) => subjects.webhook(account, data.webhook))
+const route = on('CONTROL', ({ account, data }: Of<{ route: string }>) => subjects.route(account, data.route))
 const suppression = on('CONTROL', ({ account, data }: Of<{ hash: string }>) => subjects.suppression(account, data.hash))
 const template = on(
   'CONTROL',
@@ -132,6 +133,10 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'webhook.recovered': webhook,
   'webhook.disabled': webhook,
   'webhook.deleted': webhook,
+  'route.created': route,
+  'route.changed': route,
+  'route.resealed': route,
+  'route.deleted': route,
   'session.link_made': session,
   'session.opened': session,
   'session.rotated': session,

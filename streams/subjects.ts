@@ -47,6 +47,8 @@ export const subjects = {
   user: (account: string, user: string) => `control.${account}.user.${user}`,
   session: (account: string, session: string) => `control.${account}.session.${session}`,
   webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,
+  /** Routes are the installation's: `account` = the first. */
+  route: (account: string, route: string) => `control.${account}.route.${route}`,
   /** `hash` of the folded address. Beside `control.`: there may be millions, and nobody holds them all in memory. */
   suppression: (account: string, hash: string) => `suppression.${account}.${hash}`,
   /** Beside `control.`: nobody holds them in memory. */

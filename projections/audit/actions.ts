@@ -20,6 +20,7 @@ function told (subject: string | null, name: string | null = null, detail: Told[
 const ofKey = ({ key }: { key: string }) => told(key)
 const ofDomain = ({ domain, name }: { domain: string, name: string }) => told(domain, name)
 const ofWebhook = ({ webhook }: { webhook: string }) => told(webhook)
+const ofRoute = ({ route, name }: { route: string, name: string }) => told(route, name)
 const ofSession = ({ session }: { session: string }) => told(session)
 
 function principalIn (id: string): Told['detail'] {
@@ -34,6 +35,11 @@ function powers ({ key, name, scopes, domains, expiresAt }: FactNamed<'key.chang
 function endpoint ({ webhook, url, events, paused }: FactNamed<'webhook.changed'>['data']): Told {
   const name = URL.canParse(url) ? new URL(url).host : null
   return told(webhook, name, { events: listed(events), paused: paused ? 'yes' : 'no' })
+}
+
+/** Where mail goes now: the URL of a route stands there without its user and password. */
+function relay ({ route, name, url, position }: FactNamed<'route.changed'>['data']): Told {
+  return told(route, name, { url, position: String(position) })
 }
 
 function limits ({ limits }: { limits: Record<string, number | undefined> }): Told['detail'] {
@@ -78,6 +84,10 @@ export const TELLS = {
   'webhook.recovered': ofWebhook,
   'webhook.disabled': ({ webhook, reason }) => told(webhook, null, { reason }),
   'webhook.deleted': ofWebhook,
+  'route.created': relay,
+  'route.changed': relay,
+  'route.resealed': ofRoute,
+  'route.deleted': ofRoute,
   'template.versioned': ({ template, name, version }) => told(template, name, { version: String(version) }),
   'template.deleted': ({ template }) => told(template),
   'suppression.added': ({ address, reason }) => told(null, address, { reason }),
@@ -129,6 +139,10 @@ const WORDS: Record<AuditAction, string> = {
   'webhook.recovered': 'Marked the webhook # as working',
   'webhook.disabled': 'Disabled the webhook #',
   'webhook.deleted': 'Deleted the webhook #',
+  'route.created': 'Created the route #',
+  'route.changed': 'Changed the route #',
+  'route.resealed': 'Sealed the URL of the route # again',
+  'route.deleted': 'Deleted the route #',
   'template.versioned': 'Saved the template #',
   'template.deleted': 'Deleted the template #',
   'suppression.added': 'Suppressed the address #',

@@ -298,14 +298,12 @@ function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
     reason,
     detail,
     cause,
-    held,
-    scheduledAt,
     nextAttemptAt
   } = data
-  const { status, report, url, machine, feedback, by } = data
+  const { held, status, report, url, machine, feedback, by, scheduledAt } = data
   const untried = data.untried as { code: number | null, enhanced: string | null } | undefined
   // What a bounce mail told was no transaction of ours, though the fact has room for one.
-  const { stage, address, via, tls, plain, ms } = report == null ? data : {}
+  const { stage, address, via, tls, plain, ms, route, source } = report == null ? data : {}
   const answer = reply as { code: number, enhanced: string | null, text: string } | null | undefined
   const { code = null, enhanced = null } = answer ?? untried ?? {}
   const said = answer === undefined
@@ -330,6 +328,8 @@ function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
     tls,
     plain,
     ms,
+    route,
+    source,
     class: data.class,
     reason,
     detail,

@@ -119,6 +119,10 @@ export const TimelineEntry = Type.Object({
   tls: Type.Optional(Nullable(Type.Object({ version: Text, cipher: Text, verified: Type.Boolean() }))),
   /** From the first command to the reply. */
   ms: Type.Optional(Type.Integer()),
+  /** The route that it went by; left out = SMTP_URL's. */
+  route: Type.Optional(Text),
+  /** Our address, where the route says from which to send. */
+  source: Type.Optional(Text),
   class: Type.Optional(Text),
   reason: Type.Optional(Text),
   detail: Type.Optional(Nullable(Text)),

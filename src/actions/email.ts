@@ -125,17 +125,18 @@ export async function prepareEmail (
 }
 
 function draftFault (
-  { factLog, directory, settings }: Services,
+  services: Services,
   draft: EmailDraft,
   domain: DomainEntry | 'sandbox'
 ): Refusal | null {
+  const { factLog, directory, settings } = services
   const nowMs = factLog.clock.nowMs()
   const fault = draft.scheduledMs === null
     ? null
     : scheduleFault(draft.scheduledMs, nowMs, nowMs + settings.contentRetentionMs)
   if (fault !== null || domain === 'sandbox') return fault
   const claims = directory.now.domainsByName.get(domain.name) ?? []
-  const isRequired = mustBeVerified(settings, domain.account) || isProvenByAnother(domain, claims)
+  const isRequired = mustBeVerified(services, domain.account) || isProvenByAnother(domain, claims)
   if (isVerifiedEnough(domain, isRequired)) return null
   return new Refusal(
     'domain_unverified',
@@ -146,10 +147,13 @@ function draftFault (
 /** Whether an account may send only from domains that DNS shows to be its own. Where mail leaves this machine the
  *  operator's choice is for the first account alone: another could send as anybody. */
 export function mustBeVerified (
-  { requireVerifiedDomains, smtpUrl }: Pick<ServiceSettings, 'requireVerifiedDomains' | 'smtpUrl'>,
+  { settings: { requireVerifiedDomains, smtpUrl }, directory }: Pick<Services, 'directory'> & {
+    settings: Pick<ServiceSettings, 'requireVerifiedDomains' | 'smtpUrl'>
+  },
   account: string
 ): boolean {
-  return requireVerifiedDomains || (smtpUrl !== null && account !== FIRST_ACCOUNT)
+  const leaves = smtpUrl !== null || directory.now.routes.size > 0
+  return requireVerifiedDomains || (leaves && account !== FIRST_ACCOUNT)
 }
 
 /** `held` = recipients who would get nothing now. Who is suppressed when a scheduled email goes out is not known

@@ -1,4 +1,6 @@
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { Refusal } from '#streams/define.ts'
+import { decideRouteReseal } from '#streams/route/decide.ts'
 import { domainKey, type DomainEntry, type WebhookEntry } from '#streams/directory.ts'
 import { decideReseal as decideDomain } from '#streams/domain/decide.ts'
 import { keptKeys } from '#streams/domain/keys.ts'
@@ -15,9 +17,10 @@ type ResealServices = CommandServices & Pick<Services, 'vault'>
 
 /** What has become of everything that is sealed. */
 export interface Resealing {
-  /** Endpoints and domains that have got a fact. */
+  /** Endpoints, domains and routes that have got a fact. */
   webhooks: number
   domains: number
+  routes: number
   /** What no secret of the ring opens, by id or name: it stays as it is. */
   lost: string[]
   /** Erasures under way whose address an older secret has sealed: it goes when they are complete. */
@@ -57,11 +60,24 @@ export async function resealAll (services: ResealServices, by: Commander): Promi
         current => current === undefined ? [] : unlessLost(() => decideDomain(current, resealer(vault, current.id)))
       )
   )
+  const routes = await eachOf(
+    [...now.routes.values()],
+    route => route.name,
+    ({ id }) =>
+      handleCommand(
+        services,
+        'route',
+        id,
+        askedBy({ ...by, account: FIRST_ACCOUNT }),
+        current => current === undefined ? [] : unlessLost(() => decideRouteReseal(current, resealer(vault, id)))
+      )
+  )
   const erasures = await pendingErasures(factLog, vault)
   return {
     webhooks: webhooks.changed,
     domains: domains.changed,
-    lost: [...webhooks.lost, ...domains.lost, ...erasures.lost],
+    routes: routes.changed,
+    lost: [...webhooks.lost, ...domains.lost, ...routes.lost, ...erasures.lost],
     erasures: erasures.older
   }
 }
@@ -116,7 +132,7 @@ async function pendingErasures (
 /** Looked at when a process starts, of each kind at most. */
 const LOOKED_AT = 1000
 
-/** Endpoints and domains with a secret that no secret of the ring opens, by id or name. */
+/** Endpoints, domains and routes with a secret that no secret of the ring opens, by id or name. */
 export function lostSecrets ({ directory: { now }, factLog: { clock }, vault }: ResealServices): string[] {
   const nowMs = clock.nowMs()
   const isLost = (texts: string[], context: string) =>
@@ -128,6 +144,9 @@ export function lostSecrets ({ directory: { now }, factLog: { clock }, vault }: 
     ...[...now.webhooks.values()].slice(0, LOOKED_AT).filter(one => isLost(ofWebhook(one), one.id)).map(({ id }) => id),
     ...[...now.domains.values()].slice(0, LOOKED_AT).filter(one => isLost(ofDomain(one), one.id)).map(({ name }) =>
       name
-    )
+    ),
+    ...[...now.routes.values()].filter(({ id, sealedUrl }) => isLost(sealedUrl === null ? [] : [sealedUrl], id)).map((
+      { name }
+    ) => name)
   ]
 }

@@ -106,7 +106,7 @@ function warnOfSecrets (services: Services, log: Log): void {
   if (lost.length === 0) return
   log.error(
     { count: lost.length, of: lost.slice(0, 10) },
-    'JETPOST_SECRET does not open the secrets of these webhooks and domains: put the one that sealed them behind it'
+    'JETPOST_SECRET does not open the secrets of these webhooks, domains and routes: put what sealed them behind it'
   )
 }
 

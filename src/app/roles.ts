@@ -1,8 +1,10 @@
+import { DEFAULT_ROUTE } from '#streams/route/facts.ts'
 import { hostname } from 'node:os'
 import { projections } from '#projections/list.ts'
 import { failedPages, waitingDeliveries } from '#src/actions/delivery-view.ts'
 import { hasDomain } from '#src/actions/directory.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
+import { urlOfRoute } from '#src/actions/route.ts'
 import { deadline } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
@@ -74,6 +76,10 @@ function wireSender (context: AppContext, outbox: Outbox): Role {
     compose: services.compose,
     repair,
     smtpUrl: config.smtpUrl,
+    routes: {
+      all: () => services.directory.now.routes.values(),
+      urlOf: route => urlOfRoute(services, route)
+    },
     dns: services.dns,
     mxPort: config.mxPort,
     mxAllowPrivate: config.mxAllowPrivate,
@@ -81,7 +87,8 @@ function wireSender (context: AppContext, outbox: Outbox): Role {
     hostname: config.hostname ?? hostname(),
     timings,
     log: log.child({ role: 'sender' }),
-    onAttempt: ({ result, class: why, durationMs }) => metrics.smtpAttempt(result, why, durationMs / 1000)
+    onAttempt: ({ result, class: why, durationMs, route }) =>
+      metrics.smtpAttempt(result, why, durationMs / 1000, route ?? DEFAULT_ROUTE)
   })
   return context.sender
 }

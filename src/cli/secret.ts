@@ -21,8 +21,8 @@ export const secret: CliCommand = {
     `  The ring is JETPOST_SECRET (secrets separated by commas), or the file \`secret\` of the data folder (a line
   each), newest first: the first seals and signs, all open and verify. Where the file has one secret, a new one is
   put first; the service uses it from its next start on. Where the ring has several, what an older one has sealed
-  (webhook secrets, DKIM keys) is sealed again with the first, while the service runs. Safe to repeat: it says what
-  is left to do, and what an old secret is still needed for.
+  (webhook secrets, DKIM keys, URLs of routes) is sealed again with the first, while the service runs. Safe to
+  repeat: it says what is left to do, and what an old secret is still needed for.
   --new  puts another one first although the file has several`,
   async run (args) {
     const { positionals: [verb, ...more], values } = readArgs(args, { new: { type: 'boolean', default: false } })
@@ -81,8 +81,9 @@ async function reseal ({ factsRetentionMs }: Config, json: boolean): Promise<voi
 
 const NAMED_MAX = 10
 
-function sayings ({ webhooks, domains, erasures, lost }: Resealing, neededUntil: string): string[] {
-  const done = `Sealed again with the first secret: webhook secrets ${webhooks}, domains' DKIM keys ${domains}.`
+function sayings ({ webhooks, domains, routes, erasures, lost }: Resealing, neededUntil: string): string[] {
+  const done = `Sealed again with the first secret: webhook secrets ${webhooks}, domains' DKIM keys ${domains}, ` +
+    `URLs of routes ${routes}.`
   if (lost.length > 0) return [done]
   if (erasures > 0) {
     return [

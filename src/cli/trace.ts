@@ -238,7 +238,7 @@ function replyText ({ smtp_code: code, enhanced_code: enhanced, response }: Time
 
 /** With whom, over what and how long. Nothing where no server was asked; a bounce message does not know. */
 function transaction (entry: TimelineEntry): Array<string | null> {
-  const { type, report, response, host, address, stage, tls, plain, ms } = entry
+  const { type, report, response, host, address, stage, tls, plain, ms, route, source } = entry
   if (type === 'email.bounced' && report != null) {
     return [host == null ? 'by a report' : `by a report of ${host}`]
   }
@@ -251,6 +251,8 @@ function transaction (entry: TimelineEntry): Array<string | null> {
       ...(address === undefined ? [] : [`[${address}]`]),
       ...(stage === undefined ? [] : [`at ${stage}`])
     ].join(' '),
+    route === undefined ? null : `by route ${route}`,
+    source === undefined ? null : `from ${source}`,
     isUnknown ? null : tls === null ? noTls(plain) : `${tls.version}${tls.verified ? '' : ', not verified'}`,
     ms === undefined ? null : durationText(ms)
   ]

@@ -154,6 +154,16 @@ export class Jetpost extends Caller {
     createKey: this.method('createAccountKey')
   }
 
+  /** For operators: the ways of outgoing mail. */
+  readonly routes = {
+    create: this.method('createRoute'),
+    get: this.method('getRoute'),
+    list: this.all('listRoutes'),
+    page: this.method('listRoutes'),
+    update: this.method('updateRoute'),
+    delete: this.method('deleteRoute')
+  }
+
   readonly webhooks = {
     /** The signing secret is `secret` in the answer, and nowhere else. */
     create: this.method('createWebhook'),

@@ -2,19 +2,20 @@
 
 import type {
   Account, CancelEmailAnswer, CountReplayAnswer, CreateAccountRequest, CreateDomainRequest, CreateErasureRequest,
-  CreateKeyAnswer, CreateKeyRequest, CreateReplayRequest, CreateSuppressionRequest, CreateTemplateAnswer,
-  CreateTemplateRequest, CreateUserLinkAnswer, CreateUserRequest, CreateWebhookAnswer, CreateWebhookRequest,
-  DeleteKeyAnswer, DeleteUserAnswer, Delivery, Domain, Email, EmailContent, Erasure, ImportSuppressionsAnswer, Key,
-  ListAccountsAnswer, ListAuditAnswer, ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer,
-  ListEventsAnswer, ListKeysAnswer, ListReplaysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer,
-  ListTemplatesAnswer, ListUsersAnswer, ListWebhooksAnswer, Me, PreviewTemplateAnswer, PreviewTemplateRequest, Replay,
-  ReplayDeliveryAnswer, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest,
-  RotateWebhookSecretAnswer, RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer,
-  SendEmailRequest, Stats, Suppression, SuspendAccountRequest, Template, TestWebhookAnswer, TestWebhookRequest,
-  UpdateAccountRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateUserRequest,
-  UpdateWebhookRequest, User, Webhook, ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery,
-  DeleteKeyQuery, DeleteUserQuery, ListDeliveriesQuery, ListWebhookDeliveriesQuery, ListSuppressionsQuery,
-  ExportSuppressionsQuery, ListAuditQuery, ExportAuditQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
+  CreateKeyAnswer, CreateKeyRequest, CreateReplayRequest, CreateRouteRequest, CreateSuppressionRequest,
+  CreateTemplateAnswer, CreateTemplateRequest, CreateUserLinkAnswer, CreateUserRequest, CreateWebhookAnswer,
+  CreateWebhookRequest, DeleteKeyAnswer, DeleteUserAnswer, Delivery, Domain, Email, EmailContent, Erasure,
+  ImportSuppressionsAnswer, Key, ListAccountsAnswer, ListAuditAnswer, ListDeliveriesAnswer, ListDomainsAnswer,
+  ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer, ListReplaysAnswer, ListRoutesAnswer,
+  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListUsersAnswer, ListWebhooksAnswer, Me,
+  PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer,
+  RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
+  Route, SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression,
+  SuspendAccountRequest, Template, TestWebhookAnswer, TestWebhookRequest, UpdateAccountRequest, UpdateDomainRequest,
+  UpdateKeyRequest, UpdateRouteRequest, UpdateTemplateRequest, UpdateUserRequest, UpdateWebhookRequest, User, Webhook,
+  ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, DeleteKeyQuery, DeleteUserQuery,
+  ListDeliveriesQuery, ListWebhookDeliveriesQuery, ListSuppressionsQuery, ExportSuppressionsQuery, ListAuditQuery,
+  ExportAuditQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -140,6 +141,18 @@ export interface Operations {
   /** Create a key of an account. The secret is `key` in this answer and nowhere else. The account manages its keys
    *  with it, if its scopes allow that. Scope: `operator`. A live key must ask this. */
   createAccountKey: { takes: [id: string, body: CreateKeyRequest], answer: CreateKeyAnswer }
+  /** Create a route for outgoing mail. Mail that no route takes goes by SMTP_URL. Who sets a relay can read the mail
+   *  that goes by it. Scope: `operator`. A live key must ask this. */
+  createRoute: { takes: [body: CreateRouteRequest], answer: Route }
+  /** List routes. Scope: `operator`. */
+  listRoutes: { takes: [query?: PageQuery], answer: ListRoutesAnswer }
+  /** Get a route. Scope: `operator`. */
+  getRoute: { takes: [id: string], answer: Route }
+  /** Change a route. What is left out stays. Scope: `operator`. A live key must ask this. */
+  updateRoute: { takes: [id: string, body: UpdateRouteRequest], answer: Route }
+  /** Delete a route. What waits for it goes by the routes that are left. Scope: `operator`. A live key must ask
+   *  this. */
+  deleteRoute: { takes: [id: string], answer: undefined }
   /** Create a webhook endpoint. A test key makes and changes endpoints of mode `test` alone. Scope:
    *  `webhooks:write`. */
   createWebhook: { takes: [body: CreateWebhookRequest], answer: CreateWebhookAnswer }
@@ -292,6 +305,11 @@ export const operations = {
   suspendAccount: { method: 'POST', path: '/api/accounts/{id}/suspend', takes: ['id', 'body'] },
   resumeAccount: { method: 'POST', path: '/api/accounts/{id}/resume', takes: ['id'] },
   createAccountKey: { method: 'POST', path: '/api/accounts/{id}/keys', takes: ['id', 'body'] },
+  createRoute: { method: 'POST', path: '/api/routes', takes: ['body'] },
+  listRoutes: { method: 'GET', path: '/api/routes', takes: ['query'] },
+  getRoute: { method: 'GET', path: '/api/routes/{id}', takes: ['id'] },
+  updateRoute: { method: 'PATCH', path: '/api/routes/{id}', takes: ['id', 'body'] },
+  deleteRoute: { method: 'DELETE', path: '/api/routes/{id}', takes: ['id'] },
   createWebhook: { method: 'POST', path: '/api/webhooks', takes: ['body'] },
   listWebhooks: { method: 'GET', path: '/api/webhooks', takes: ['query'] },
   getWebhook: { method: 'GET', path: '/api/webhooks/{id}', takes: ['id'] },

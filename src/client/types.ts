@@ -156,6 +156,63 @@ export interface CreateReplayRequest {
   pace?: number
 }
 
+export interface CreateRouteRequest {
+  /** Of a-z, 0-9 and -. It cannot be changed. */
+  name: string
+  /** The relay, as in SMTP_URL; `direct:` = the MX hosts of each domain. User and password are never shown. */
+  url: string
+  /** Of the routes that fit, the lowest takes the mail. 100 when left out. */
+  position?: number
+  /** Which mail it takes: of each list that has entries, one must fit. `{}` = all mail. */
+  match?: {
+    /** Domains of From. */
+    sender_domains?: string[]
+    /** Ids of keys. */
+    keys?: string[]
+    /** Tags of the email. */
+    tags?: string[]
+    /** Domains of recipients. */
+    recipient_domains?: string[]
+  }
+  /** Names of routes that take its mail, in this order, while it is down. `default` = SMTP_URL. */
+  fallbacks?: string[]
+  /** Our name in EHLO. `null` = JETPOST_HOSTNAME. */
+  hostname?: string | null
+  /** The addresses to send from. Empty = the one the system takes. */
+  sources?: Array<{
+    /** An address of the machine that sends. */
+    address: string
+    /** Our name in EHLO from there. `null` = the one of the route. */
+    hostname?: string | null
+    /** Its share beside the others. 1 when left out. */
+    weight?: number
+    /** Mail with one of these tags is for it. Empty = for mail that no other is for. */
+    tags?: string[]
+    /** The most mails a day (UTC), over all senders together. What is more takes a fallback, or waits. */
+    warm_up?: {
+      /** Its first day (UTC). Before it takes no mail. */
+      from: string
+      /** The most mails of its first day, its second … */
+      per_day: number[]
+      /** The most a day after those. `null`, or left out = any number. */
+      after?: number | null
+    } | null
+  }>
+  /** The most mails a second from one sender. `null` = as fast as it takes them. */
+  messages_per_second?: number | null
+  /** The most connections from one sender; for `direct:`, to each site. `null` = JETPOST_SMTP_CONNECTIONS. */
+  connections?: number | null
+  /** The most mails a day (UTC), over all senders together. What is more takes a fallback, or waits. */
+  warm_up?: {
+    /** Its first day (UTC). Before it takes no mail. */
+    from: string
+    /** The most mails of its first day, its second … */
+    per_day: number[]
+    /** The most a day after those. `null`, or left out = any number. */
+    after?: number | null
+  } | null
+}
+
 export interface CreateSuppressionRequest {
   /** The address that gets no more mail. */
   address: string
@@ -482,6 +539,8 @@ export interface Email {
       verified: boolean
     } | null
     ms?: number
+    route?: string
+    source?: string
     class?: string
     reason?: string
     detail?: string | null
@@ -819,11 +878,12 @@ export interface ListAuditAnswer {
       | 'domain.added' | 'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched'
       | 'domain.keys_retired' | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed'
       | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled'
-      | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned'
-      | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'user.created' | 'user.changed'
-      | 'user.removed' | 'user.linked' | 'user.passkey_added' | 'user.passkey_removed' | 'session.link_made'
-      | 'session.opened' | 'session.confirmed' | 'session.ended' | 'erasure.requested' | 'rebuild.requested'
-      | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+      | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'route.created'
+      | 'route.changed' | 'route.resealed' | 'route.deleted' | 'template.versioned' | 'template.deleted'
+      | 'suppression.added' | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked'
+      | 'user.passkey_added' | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
+      | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
+      | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
     /** What was changed. `null` where it is an address. */
     subject_id: string | null
     /** The same for people. It may change: read the other fields in programs. */
@@ -927,6 +987,12 @@ export interface ListKeysAnswer {
 
 export interface ListReplaysAnswer {
   data: Replay[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListRoutesAnswer {
+  data: Route[]
   has_more: boolean
   next_cursor: string | null
 }
@@ -1188,6 +1254,43 @@ export interface RotateWebhookSecretAnswer {
 export interface RotateWebhookSecretRequest {
   /** True ends the overlap of the last rotation, without a new one. */
   finish?: boolean
+}
+
+export interface Route {
+  id: string
+  name: string
+  /** Without user and password. */
+  url: string
+  /** Whether it logs in with a user and a password. */
+  has_credentials: boolean
+  position: number
+  match: {
+    sender_domains: string[]
+    keys: string[]
+    tags: string[]
+    recipient_domains: string[]
+  }
+  fallbacks: string[]
+  hostname: string | null
+  sources: Array<{
+    address: string
+    hostname: string | null
+    weight: number
+    tags: string[]
+    warm_up: {
+      from: string
+      per_day: number[]
+      after: number | null
+    } | null
+  }>
+  messages_per_second: number | null
+  connections: number | null
+  warm_up: {
+    from: string
+    per_day: number[]
+    after: number | null
+  } | null
+  created_at: string
 }
 
 export interface SendBatchAnswer {
@@ -1497,6 +1600,61 @@ export interface UpdateKeyRequest {
   unsubscribe?: boolean | null
 }
 
+export interface UpdateRouteRequest {
+  /** The relay, as in SMTP_URL; `direct:` = the MX hosts of each domain. User and password are never shown. */
+  url?: string
+  /** Of the routes that fit, the lowest takes the mail. 100 when left out. */
+  position?: number
+  /** Which mail it takes: of each list that has entries, one must fit. `{}` = all mail. */
+  match?: {
+    /** Domains of From. */
+    sender_domains?: string[]
+    /** Ids of keys. */
+    keys?: string[]
+    /** Tags of the email. */
+    tags?: string[]
+    /** Domains of recipients. */
+    recipient_domains?: string[]
+  }
+  /** Names of routes that take its mail, in this order, while it is down. `default` = SMTP_URL. */
+  fallbacks?: string[]
+  /** Our name in EHLO. `null` = JETPOST_HOSTNAME. */
+  hostname?: string | null
+  /** The addresses to send from. Empty = the one the system takes. */
+  sources?: Array<{
+    /** An address of the machine that sends. */
+    address: string
+    /** Our name in EHLO from there. `null` = the one of the route. */
+    hostname?: string | null
+    /** Its share beside the others. 1 when left out. */
+    weight?: number
+    /** Mail with one of these tags is for it. Empty = for mail that no other is for. */
+    tags?: string[]
+    /** The most mails a day (UTC), over all senders together. What is more takes a fallback, or waits. */
+    warm_up?: {
+      /** Its first day (UTC). Before it takes no mail. */
+      from: string
+      /** The most mails of its first day, its second … */
+      per_day: number[]
+      /** The most a day after those. `null`, or left out = any number. */
+      after?: number | null
+    } | null
+  }>
+  /** The most mails a second from one sender. `null` = as fast as it takes them. */
+  messages_per_second?: number | null
+  /** The most connections from one sender; for `direct:`, to each site. `null` = JETPOST_SMTP_CONNECTIONS. */
+  connections?: number | null
+  /** The most mails a day (UTC), over all senders together. What is more takes a fallback, or waits. */
+  warm_up?: {
+    /** Its first day (UTC). Before it takes no mail. */
+    from: string
+    /** The most mails of its first day, its second … */
+    per_day: number[]
+    /** The most a day after those. `null`, or left out = any number. */
+    after?: number | null
+  } | null
+}
+
 /** What to change. What is left out stays; null removes a subject, a body or the layout. */
 export interface UpdateTemplateRequest {
   /** A name for people. */
@@ -1749,11 +1907,12 @@ export interface ListAuditQuery {
     | 'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'
     | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
-    | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
-    | 'suppression.added' | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked'
-    | 'user.passkey_added' | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
-    | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
-    | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+    | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'route.created' | 'route.changed'
+    | 'route.resealed' | 'route.deleted' | 'template.versioned' | 'template.deleted' | 'suppression.added'
+    | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked' | 'user.passkey_added'
+    | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed' | 'session.ended'
+    | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
+    | 'replay.canceled' | 'delivery.replayed'
   /** Done then or later. */
   from?: string
   /** Done before then. */
@@ -1772,11 +1931,12 @@ export interface ExportAuditQuery {
     | 'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'
     | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
-    | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'template.versioned' | 'template.deleted'
-    | 'suppression.added' | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked'
-    | 'user.passkey_added' | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
-    | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
-    | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+    | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'route.created' | 'route.changed'
+    | 'route.resealed' | 'route.deleted' | 'template.versioned' | 'template.deleted' | 'suppression.added'
+    | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked' | 'user.passkey_added'
+    | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed' | 'session.ended'
+    | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
+    | 'replay.canceled' | 'delivery.replayed'
   /** Done then or later. */
   from?: string
   /** Done before then. */

@@ -30,6 +30,15 @@ export interface Quotas {
   taken(account: string, day: number): Promise<number>
 }
 
+/** Mails of routes and their sources by day (days since 1970), in QUOTAS too. */
+export interface Caps {
+  /** Takes one of `limit`; `full` = there is none left; `unknown` = NATS has not answered, so none is to be used: what
+   *  it counts all the same is then lost. Never rejects. */
+  take(name: string, day: number, limit: number): Promise<'taken' | 'full' | 'unknown'>
+  /** What was taken is not used. */
+  giveBack(name: string, day: number): void
+}
+
 interface Window {
   window: number
   /** The total when it was last told, and what was added since. */
@@ -71,6 +80,23 @@ export function createQuotas (bus: Bus): Quotas {
       const message = await getMessage(bus, 'QUOTAS', { last_by_subj: subjects.quota(day, account) })
       return message === null ? 0 : Number((JSON.parse(Buffer.from(message.data).toString()) as { val: string }).val)
     }
+  }
+}
+
+export function createCaps (bus: Bus): Caps {
+  const counters = new StreamCounters(bus, false)
+  const add = async (name: string, day: number, n: number) =>
+    await counters.add(name, day, subjects.quota(day, name), n)
+  return {
+    async take (name, day, limit) {
+      if (limit === 0) return 'full'
+      const { position, exact } = await add(name, day, 1)
+      if (!exact) return 'unknown'
+      if (position <= limit) return 'taken'
+      void add(name, day, -1)
+      return 'full'
+    },
+    giveBack: (name, day) => void add(name, day, -1)
   }
 }
 

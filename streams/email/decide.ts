@@ -84,6 +84,10 @@ export interface Transaction {
   via: 'relay' | 'mx'
   /** Milliseconds from the first command to the reply. */
   ms: number
+  /** Which; left out = SMTP_URL's. */
+  route?: string
+  /** The address of ours that it went from, where the route says which. */
+  source?: string
 }
 
 export type RecipientCommand =
@@ -96,6 +100,7 @@ export type RecipientCommand =
     renderer: string
     digest: string
     due: boolean
+    route?: string
   }
   /** `claim` = id of the claim the transaction was finished under; null when it ended before it had one. */
   | {

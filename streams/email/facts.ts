@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { AnyName, factType, Id, Nullable, PrincipalId, Sequence, Time, type FactOf, type Upcast } from '../define.ts'
+import { RouteName } from '../route/facts.ts'
 import { REASONS } from '../suppression/facts.ts'
 
 /** Where a recipient stands in a message's headers; bcc stands nowhere. */
@@ -129,7 +130,8 @@ export const Plain = Type.Union(
 )
 
 /** One transaction with one server: `host` we spoke to, at which IP address, TLS as negotiated (null = none, and
- *  `plain` says why), `ms` from the first command to the reply. */
+ *  `plain` says why), `ms` from the first command to the reply. `route` = by which, none = SMTP_URL's; `source` = from
+ *  which address of ours, where the route says so. */
 const transaction = {
   attempt: Type.Integer({ minimum: 1 }),
   host: Nullable(Type.String()),
@@ -137,7 +139,9 @@ const transaction = {
   tls: Nullable(Type.Object({ version: Type.String(), cipher: Type.String(), verified: Type.Boolean() })),
   plain: Type.Optional(Plain),
   via: Type.Union([Type.Literal('relay'), Type.Literal('mx')]),
-  ms: Type.Integer({ minimum: 0 })
+  ms: Type.Integer({ minimum: 0 }),
+  route: Type.Optional(RouteName),
+  source: Type.Optional(Type.String({ maxLength: 45 }))
 }
 
 /** The very bytes of the webhook event (spec 6.2): the same on every try, replay and backfill. */
@@ -159,7 +163,9 @@ export const EmailAttempted = factType(
     renderer: Type.String(),
     digest: Type.String(),
     /** Came by schedule: no job of REQUESTS stands behind it. */
-    due: Type.Boolean()
+    due: Type.Boolean(),
+    /** The route that it went by, if any followed; none = SMTP_URL's. */
+    route: Type.Optional(RouteName)
   })
 )
 

@@ -100,6 +100,7 @@ async function openHost (t: Test) {
   const options = {
     addressesOf: async () => ['127.0.0.1'],
     port: host.sink.port,
+    source: null,
     allowPrivate: true,
     hostname: 'sender.test',
     timeouts: SMTP_QUICK,

@@ -128,7 +128,7 @@ t.test('jetpost secret rotate puts a new secret first; the service seals with it
   await tree.stop()
   writeFileSync(join(own, 'secret'), `${'z'.repeat(32)}\n`)
   await tree.start()
-  t.match(tree.log(), /JETPOST_SECRET does not open the secrets of these webhooks and domains/)
+  t.match(tree.log(), /JETPOST_SECRET does not open the secrets of these webhooks, domains and routes/)
 })
 
 t.test('a process that has the pid of the former service is not taken for it', async t => {

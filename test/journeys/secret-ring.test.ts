@@ -73,6 +73,8 @@ t.test('with one secret: mail, callbacks, an erasure under way', async t => {
   const { id } = data.find(({ url }: { url: string }) => url.endsWith('/two'))
   const rotated = await app.request('POST', `/api/webhooks/${id}/rotate-secret`, { body: {} })
   t.equal(rotated.status, 200)
+  const route = { name: 'relay', url: 'smtp://me:secret@127.0.0.1:9', match: { tags: ['of-no-mail'] } }
+  t.equal((await app.request('POST', '/api/routes', { body: route })).status, 201)
   const before = await mail('ada@example.net')
   const { html = '', headers } = await PostalMime.parse(await arrived('ada@example.net'))
   const header = headers.find(({ key }) => key === 'list-unsubscribe')!.value
@@ -93,7 +95,7 @@ t.test('with a new one before it: what was sealed is sealed again under load, an
   const sending = Promise.all(addresses.map(mail))
   const first = await rotate(`${NEW},${OLD}`)
   t.match(first, { code: 0 }, first.err)
-  t.match(JSON.parse(first.out), { added: false, webhooks: 2, domains: 1, erasures: 1, lost: [] })
+  t.match(JSON.parse(first.out), { added: false, webhooks: 2, domains: 1, routes: 1, erasures: 1, lost: [] })
   await told(await sending)
   for (const address of addresses) {
     await arrived(address)
@@ -102,7 +104,7 @@ t.test('with a new one before it: what was sealed is sealed again under load, an
   const { body: { data } } = await app.request('GET', '/api/deliveries?limit=100')
   t.strictSame(data.filter((one: { attempts: number }) => one.attempts > 1), [], 'nor any signing secret')
   const again = await rotate(`${NEW},${OLD}`)
-  t.match(JSON.parse(again.out), { webhooks: 0, domains: 0, erasures: 1, lost: [] }, 'nothing is done twice')
+  t.match(JSON.parse(again.out), { webhooks: 0, domains: 0, routes: 0, erasures: 1, lost: [] }, 'nothing is done twice')
   t.strictSame([await statusOf(links.click), await statusOf(links.unsubscribe)], [302, 200])
   const asked = await app.request('POST', '/api/erasures', { body: { address: 'grace@example.net' } })
   t.equal(asked.body.id, erasure, 'the erasure is found by the hash of the older secret')
@@ -125,8 +127,9 @@ t.test('a ring that opens nothing says so, and changes nothing', async t => {
   const wrong = await rotate(`${newSecret('')},${newSecret('')}`)
   t.match(wrong, {
     code: 1,
-    err: /^jetpost: Nothing in JETPOST_SECRET opens the secrets of wh_\w+, wh_\w+, shop\.example: add the secret they /
+    err:
+      /^jetpost: Nothing in JETPOST_SECRET opens the secrets of wh_\w+, wh_\w+, shop\.example, relay: add the secret they /
   })
-  t.match(JSON.parse(wrong.out), { webhooks: 0, domains: 0, lost: [/^wh_/, /^wh_/, DOMAIN] })
+  t.match(JSON.parse(wrong.out), { webhooks: 0, domains: 0, routes: 0, lost: [/^wh_/, /^wh_/, DOMAIN, 'relay'] })
   await told([await mail('edsger@example.net')])
 })

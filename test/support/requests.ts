@@ -65,6 +65,9 @@ const key = created('/api/keys', () => ({ name: fresh('Key #'), scopes: ['emails
 /** Nobody listens there. */
 const HOOK = 'http://127.0.0.1:9/'
 const account = created('/api/accounts', () => ({ name: fresh('Account #') }))
+/** That no mail takes. */
+const newRoute = () => ({ name: fresh('r#'), url: 'smtp://127.0.0.1:9', match: { tags: ['of-no-mail'] } })
+const route = created('/api/routes', newRoute)
 const webhook = created('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'] }))
 const template = created(
   '/api/templates',
@@ -206,6 +209,11 @@ export const recipes: Record<string, Recipe> = {
   deleteKey: { valid: key, also: { 200: async app => ({ ...await key(app), query: 'with_children=true' }) } },
   rotateKey: { valid: key, also: { 409: fixed } },
 
+  createRoute: { valid: async () => ({ body: newRoute() }), also: { 409: TOO_MANY } },
+  listRoutes: { valid: simply },
+  getRoute: { valid: route },
+  updateRoute: { valid: route, also: { 409: RIVALS } },
+  deleteRoute: { valid: route, also: { 409: RIVALS } },
   createWebhook: { valid: simply, also: { 409: TOO_MANY } },
   listWebhooks: { valid: simply },
   getWebhook: { valid: webhook },

@@ -20,6 +20,7 @@ import { startSender, type Sender, type SenderOptions, type SenderTimings } from
 import type { SmtpSession, SmtpTimeouts } from '#src/workers/sender/session.ts'
 import { SmtpTransaction, type OutgoingMail, type TransactionResult } from '#src/workers/sender/transaction.ts'
 import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
+import type { RouteEntry } from '#streams/route/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { PLAIN } from './facts.ts'
 import { freshAccount } from './servers.ts'
@@ -70,6 +71,8 @@ export interface RigOptions {
   heartbeats?: (real: Heartbeats) => Heartbeats
   blobs?: (real: Blobs) => Blobs
   isSuspended?: SenderOptions['isSuspended']
+  /** What the rig's sender knows of routes now. */
+  routes?: RouteEntry[]
   /** Direct mode: `host:port` of the resolver, and what else is not as usual. */
   dns?: string
   direct?: Partial<Pick<SenderOptions, 'mxPort' | 'mxAllowPrivate' | 'trust' | 'onPolicyFault' | 'log'>>
@@ -123,6 +126,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
       return missing
     },
     smtpUrl: options.smtpUrl ?? sink.url,
+    routes: { all: () => options.routes ?? [], urlOf: ({ url }) => url },
     catcherUrl: sink.url,
     dns: openDns(options.dns ?? null),
     mxPort: sink.port,

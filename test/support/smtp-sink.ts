@@ -26,6 +26,8 @@ export interface Behaviour {
 export interface Received {
   from: string
   to: string
+  /** The client's address. */
+  peer: string
   /** Its MAIL and RCPT commands. */
   commands: string[]
   /** As it came, dot-stuffing undone; what had come of it when the line broke. */
@@ -183,6 +185,7 @@ class SinkSession {
   private readonly socket: Socket
   private readonly script: SinkScript
   private readonly secure: boolean
+  private readonly peer: string
   private buffer = Buffer.alloc(0)
   private from = ''
   private to: string | null = null
@@ -195,6 +198,7 @@ class SinkSession {
     this.socket = socket
     this.script = script
     this.secure = secure
+    this.peer = socket.remoteAddress ?? ''
     socket.on('data', this.listen)
     socket.on('close', () => {
       if (this.inBody) this.end(this.buffer, false)
@@ -301,7 +305,18 @@ class SinkSession {
     this.inBody = false
     const raw = Buffer.from(bytes.toString('latin1').replaceAll('\r\n..', '\r\n.'), 'latin1')
     const [messageId, date] = [headerOf(raw, 'message-id'), headerOf(raw, 'date')]
-    this.script.take({ from, to: to!, commands, raw, messageId, date, dot, accepted, atMs: Date.now() })
+    this.script.take({
+      from,
+      to: to!,
+      peer: this.peer,
+      commands,
+      raw,
+      messageId,
+      date,
+      dot,
+      accepted,
+      atMs: Date.now()
+    })
   }
 }
 

@@ -28,8 +28,8 @@ const NOTICE_RESULTS = ['told', 'failed', 'given_up'] as const
 export interface Metrics {
   registry: Registry
   request(route: string, status: number, seconds: number): void
-  /** The end of an SMTP transaction, and why. */
-  smtpAttempt(result: typeof SMTP_RESULTS[number], why: string, seconds: number): void
+  /** The end of an SMTP transaction, why, and by which route. */
+  smtpAttempt(result: typeof SMTP_RESULTS[number], why: string, seconds: number, route: string): void
   /** The end of a webhook request. */
   webhookAttempt(result: typeof WEBHOOK_RESULTS[number], seconds: number): void
   /** The answer to a mail that came by SMTP submission. */
@@ -53,6 +53,7 @@ export function createMetrics (): Metrics {
   const requests = histogram('jetpost_http_request_seconds', 'HTTP requests by route and status', ['route', 'status'])
   const smtp = histogram('jetpost_smtp_attempt_seconds', 'SMTP transactions by result', ['result'])
   const smtpTotal = counter('jetpost_smtp_attempts_total', 'SMTP transactions by result', ['result'])
+  const routes = counter('jetpost_route_attempts_total', 'SMTP transactions by route and result', ['route', 'result'])
   const failures = counter('jetpost_smtp_failures_total', 'Deferrals, bounces and failures by class', [
     'result',
     'class'
@@ -74,9 +75,10 @@ export function createMetrics (): Metrics {
   return {
     registry,
     request: (route, status, seconds) => requests.observe({ route, status }, seconds),
-    smtpAttempt: (result, why, seconds) => {
+    smtpAttempt: (result, why, seconds, route) => {
       smtp.observe({ result }, seconds)
       smtpTotal.inc({ result })
+      routes.inc({ route, result })
       if (result !== 'delivered') failures.inc({ result, class: why })
     },
     webhookAttempt: (result, seconds) => webhooks.observe({ result }, seconds),

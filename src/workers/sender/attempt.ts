@@ -18,6 +18,7 @@ import type { SmtpSession, SmtpTimeouts } from './session.ts'
 import type { NextHop } from './site.ts'
 import type { Relay } from './target.ts'
 import { SmtpTransaction, type OutgoingMail, type TransactionResult } from './transaction.ts'
+import type { Way } from './ways.ts'
 
 /** Why there is no content: nothing can be sent any more. */
 export interface MissingContent {
@@ -31,6 +32,11 @@ export type ContentSource = () => Promise<Content | MissingContent>
 /** Why a recipient is processed: its request came for the first time (`new`), or not for the first (`redelivered`), or
  *  its schedule fired. */
 export type DeliverTrigger = 'new' | 'redelivered' | 'due'
+
+/** Where a mail goes, and by which route. */
+export interface Departing extends Pick<Way, 'route'> {
+  to: Relay | NextHop
+}
 
 /** What all attempts share. */
 export interface AttemptContext {
@@ -70,19 +76,21 @@ export class Attempt {
   private readonly progress: RecipientProgress
   private readonly trigger: DeliverTrigger
   private readonly to: Relay | NextHop
+  private readonly by: Pick<Transaction, 'route'>
 
   constructor (
     context: AttemptContext,
     ref: RecipientRef,
     progress: RecipientProgress,
     trigger: DeliverTrigger,
-    to: Relay | NextHop
+    { to, route }: Departing
   ) {
     this.context = context
     this.ref = ref
     this.progress = progress
     this.trigger = trigger
     this.to = to
+    this.by = route === null ? {} : { route }
   }
 
   /** The recipient as it is afterwards, or in how many ms to try again, since nothing was sent. */
@@ -112,7 +120,14 @@ export class Attempt {
     const beginMs = performance.now()
     const { claim, result } = await this.transact(new SmtpTransaction(session, mail, timeouts), copy, mail)
     const { host, tls, facts } = session
-    const transaction = { host, tls, ...facts, via: this.to.via, ms: Math.round(performance.now() - beginMs) }
+    const transaction = {
+      host,
+      tls,
+      ...facts,
+      via: this.to.via,
+      ms: Math.round(performance.now() - beginMs),
+      ...this.by
+    }
     // The server had closed an idle session, and we noticed by using it: that says nothing about this message.
     if (isReused && claim === null && isStale(result)) return this.progress
     return await this.record(claim, result, transaction)
@@ -143,7 +158,8 @@ export class Attempt {
       date,
       renderer: RENDERER,
       digest: sha256Hex(message),
-      due: this.trigger === 'due'
+      due: this.trigger === 'due',
+      ...this.by
     }
     try {
       const after = await recipients.claim(this.ref, seen, command, { voidClaim, timeoutMs: claimMs })

@@ -11,14 +11,14 @@ import {
   unanswered,
   type AttemptContext,
   type ContentSource,
+  type Departing,
   type DeliverTrigger,
   type MissingContent
 } from './attempt.ts'
-import { RetryLater, Suspended, type HostFailure, type HostTrouble } from './errors.ts'
+import { PoolStopped, RetryLater, Suspended, type HostFailure, type HostTrouble } from './errors.ts'
 import { OutcomeRecorder, type RecipientProgress, type RecorderOptions } from './recorder.ts'
 import type { NoRoute } from './route.ts'
-import type { NextHop } from './site.ts'
-import type { Relay } from './target.ts'
+import type { Way } from './ways.ts'
 
 export interface DeliverOptions extends Omit<AttemptContext, 'recorder'>, RecorderOptions {
   bus: Bus
@@ -30,8 +30,8 @@ export interface DeliverOptions extends Omit<AttemptContext, 'recorder'>, Record
   /** How long mail of a suspended account waits before it is looked at again: so late it may go out after the account
    *  is resumed. Each look costs a message schedule and a read. */
   suspensionMs: number
-  /** Where this recipient's mail goes. Throws RetryLater. */
-  destinationOf: (ref: RecipientRef) => Promise<Relay | NextHop | NoRoute>
+  /** The ways that this recipient's mail may take, the right one first. Throws RetryLater. */
+  waysTo: (ref: RecipientRef) => AsyncIterable<Way>
   /** A relay that has been down for less than this keeps its mail waiting in the queue; afterwards mail is deferred by
    *  schedule. Mail for hosts whose suspension ends within this time of their first failure waits without a fact. */
   patienceMs: number
@@ -176,15 +176,51 @@ export class Deliverer {
     // A claim that may not be used would be void, and the next one too: better none until NATS hears our heartbeat.
     if (this.options.heartbeats.heardForMs() === 0) return WAIT_MS_MIN
     const startMs = performance.now()
-    const to = await this.options.destinationOf(ref).catch(retryInMs)
-    if (typeof to === 'number') return to
-    if ('outcome' in to) return await this.recordNoRoute(ref, progress, to, Math.round(performance.now() - startMs))
+    let down: Down | null = null
     try {
-      const attempt = new Attempt(this.context, ref, progress, trigger, to)
-      return await this.options.pool.use(to, session => attempt.run(session, content))
+      for await (const way of this.options.waysTo(ref)) {
+        const result = 'outcome' in way.to
+          ? await this.recordNoRoute(ref, progress, way, way.to, startMs)
+          : await this.sendBy(ref, content, trigger, progress, way, way.to)
+        if (!isDown(result)) return result
+        down = result
+      }
     } catch (error) {
-      if (!(error instanceof Suspended)) return retryInMs(error)
-      return await this.waitOrDefer(ref, progress, to, error)
+      const inMs = retryInMs(error)
+      if (down === null) return inMs
+    }
+    return down === null ? WAIT_MS_MAX : await this.waitOrDefer(ref, progress, down.way, down.error)
+  }
+
+  /** Down = nothing was sent by it: the next way may be tried. Throws RetryLater and PoolStopped. */
+  private async sendBy (
+    ref: RecipientRef,
+    content: ContentSource,
+    trigger: DeliverTrigger,
+    progress: RecipientProgress,
+    { route, isLast, giveBack }: Way,
+    to: Departing['to']
+  ): Promise<RecipientProgress | number | Down> {
+    const { pool, log } = this.options
+    const way = { route, to }
+    const away = isLast ? null : pool.whyAway(to)
+    if (away !== null) {
+      giveBack()
+      return { way, error: away }
+    }
+    try {
+      const attempt = new Attempt(this.context, ref, progress, trigger, way)
+      const next = await pool.use(to, session => attempt.run(session, content))
+      // Not even MAIL was answered: a session had ended, or there was no content to be had.
+      if (typeof next === 'number' || next === progress) giveBack()
+      return next
+    } catch (error) {
+      const isUntried = error instanceof Suspended || error instanceof RetryLater || error instanceof PoolStopped
+      if (isUntried) giveBack()
+      if (!(error instanceof Suspended)) throw error
+      const { failure, trouble: { host }, retryInMs } = error
+      if (!isLast && failure !== null) log.warn({ route, host, retryInMs }, 'route down; its mail takes the next one')
+      return { way, error }
     }
   }
 
@@ -192,10 +228,13 @@ export class Deliverer {
   private async recordNoRoute (
     ref: RecipientRef,
     progress: RecipientProgress,
+    { route, giveBack }: Way,
     { outcome }: NoRoute,
-    ms: number
+    startMs: number
   ): Promise<RecipientProgress> {
-    const transaction = { host: null, tls: null, via: 'mx' as const, ms }
+    giveBack()
+    const ms = Math.round(performance.now() - startMs)
+    const transaction = { host: null, tls: null, via: 'mx' as const, ms, ...named(route) }
     const attempt = progress.seen.state.attempts + 1
     const ended = { claim: null, attempt, stage: 'connect', transaction, outcome } as const
     return await this.recorder.recordOutcome(ref, progress, ended)
@@ -204,34 +243,34 @@ export class Deliverer {
   private async waitOrDefer (
     ref: RecipientRef,
     progress: RecipientProgress,
-    to: Relay | NextHop,
+    way: Departing,
     { trouble, failure, downForMs, retryInMs }: Suspended
   ): Promise<RecipientProgress | number> {
     const { patienceMs } = this.options
-    if (to.via === 'relay' && downForMs < patienceMs) return Math.min(WAIT_MS_MAX, retryInMs)
-    if (failure !== null) return await this.recorder.record(ref, progress, unreached(progress, to, failure))
+    if (way.to.via === 'relay' && downForMs < patienceMs) return Math.min(WAIT_MS_MAX, retryInMs)
+    if (failure !== null) return await this.recorder.record(ref, progress, unreached(progress, way, failure))
     // The trouble is short so far, or the log says already that this mail waits.
     const isSaid = progress.seen.state.status === 'deferred'
     if (isSaid || downForMs + retryInMs <= patienceMs) return retryInMs
     const untilMs = this.options.clock.nowMs() + retryInMs
-    return await this.recorder.record(ref, progress, putOff(progress, to, trouble, untilMs))
+    return await this.recorder.record(ref, progress, putOff(progress, way, trouble, untilMs))
   }
 }
 
 type RecordOutcome = Extract<RecipientCommand, { name: 'RecordOutcome' }>
 
 /** There was no connection for it: an attempt, but no transaction to report. */
-function unreached (progress: RecipientProgress, to: Relay | NextHop, failure: HostFailure): RecordOutcome {
+function unreached (progress: RecipientProgress, way: Departing, failure: HostFailure): RecordOutcome {
   const { stage, reply, message } = failure
   const outcome = reply === null ? unanswered(message, true, failure.class) : outcomeOf(reply, stage)
   const attempt = progress.seen.state.attempts + 1
-  return { name: 'RecordOutcome', claim: null, attempt, stage, transaction: transactionWith(to, failure), outcome }
+  return { name: 'RecordOutcome', claim: null, attempt, stage, transaction: transactionWith(way, failure), outcome }
 }
 
 /** The hosts are left alone: the mail waits for as long. */
 function putOff (
   progress: RecipientProgress,
-  to: Relay | NextHop,
+  way: Departing,
   trouble: HostTrouble,
   untilMs: number
 ): RecordOutcome {
@@ -239,11 +278,25 @@ function putOff (
   const untried = { code, enhanced, until: timestamp(untilMs) }
   const outcome = { ...unanswered(sentence, true, why), untried }
   const attempt = progress.seen.state.attempts + 1
-  return { name: 'RecordOutcome', claim: null, attempt, stage, transaction: transactionWith(to, trouble), outcome }
+  return { name: 'RecordOutcome', claim: null, attempt, stage, transaction: transactionWith(way, trouble), outcome }
 }
 
-function transactionWith (to: Relay | NextHop, { host }: Pick<HostTrouble, 'host'>): Transaction {
-  return { host: 'host' in to ? to.host : host, tls: null, via: to.via, ms: 0 }
+function transactionWith ({ to, route }: Departing, { host }: Pick<HostTrouble, 'host'>): Transaction {
+  return { host: 'host' in to ? to.host : host, tls: null, via: to.via, ms: 0, ...named(route) }
+}
+
+function named (route: string | null): Pick<Transaction, 'route'> {
+  return route === null ? {} : { route }
+}
+
+/** A way that takes nothing now, and why. */
+interface Down {
+  way: Departing
+  error: Suspended
+}
+
+function isDown (result: RecipientProgress | number | Down): result is Down {
+  return typeof result === 'object' && 'error' in result
 }
 
 /** The live claim is ours, and no dot was sent under it. */

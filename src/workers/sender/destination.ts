@@ -1,4 +1,3 @@
-import { domainOf } from '#streams/address.ts'
 import { isSandbox } from '#streams/suppression/decide.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
@@ -6,9 +5,11 @@ import type { Dns } from '#src/dns/resolve.ts'
 import type { DeliverOptions } from './deliver.ts'
 import { PolicyCache, type PolicyStore } from './mta-sts.ts'
 import { MxConnector, type PolicyFault } from './mx.ts'
+import type { Departure } from './open-route.ts'
 import { MxRouter, type RouteTimings } from './route.ts'
 import type { SmtpTimeouts } from './session.ts'
-import { parseTarget } from './target.ts'
+import { parseTarget, type Relay } from './target.ts'
+import { Ways, type Way, type WaysOptions } from './ways.ts'
 
 const HOSTS_MAX = 10_000
 const TTL_MS_MIN = 1000
@@ -38,7 +39,7 @@ export interface Trust {
   policyRefreshMs: number
 }
 
-export interface DestinationOptions {
+export interface DestinationOptions extends Pick<WaysOptions, 'routes' | 'urlOf' | 'caps' | 'connections' | 'capMs'> {
   smtpUrl: string | null
   catcherUrl: string
   dns: Dns
@@ -57,38 +58,54 @@ export interface DestinationOptions {
   trust?: Trust
 }
 
-/** Where each recipient's mail goes: the relay, the MX hosts of its domain, or the catcher. */
-export function createDestinations (options: DestinationOptions): DeliverOptions['destinationOf'] {
-  const { smtpUrl, catcherUrl } = options
+/** Where each recipient's mail goes: by the routes, to the relay or the MX hosts of SMTP_URL, or to the catcher. */
+export function createDestinations (options: DestinationOptions): DeliverOptions['waysTo'] {
+  const { smtpUrl, catcherUrl, hostname } = options
   const catcher = parseTarget(catcherUrl)
-  const router = smtpUrl === 'direct:' ? createRouter(options) : null
+  const routerFrom = createRouters(options)
+  const router = smtpUrl === 'direct:' ? routerFrom({ source: null, hostname }) : null
   const relay = smtpUrl === null || router !== null ? catcher : parseTarget(smtpUrl)
-  return async ({ request: { fact: { data } }, n }) => {
-    const { address } = data.recipients[n]!
-    if (data.test || isSandbox(address)) return catcher
-    return router === null ? relay : await router.route(domainOf(address))
+  const ways = new Ways({
+    ...options,
+    routerFrom,
+    usual: async domain => router === null ? relay : await router.route(domain)
+  })
+  return ref => {
+    const { request: { fact: { data } }, n } = ref
+    return data.test || isSandbox(data.recipients[n]!.address) ? caught(catcher) : ways.of(ref)
   }
 }
 
-function createRouter (options: DestinationOptions): MxRouter {
-  const { dns, policyStore, hostname, timeouts, nowMs, stopping, random, log, onPolicyFault = () => {}, trust } =
-    options
+async function* caught (catcher: Relay): AsyncGenerator<Way> {
+  yield { route: null, to: catcher, isLast: true, giveBack () {} }
+}
+
+/** Routers by where mail departs from. What receivers say about themselves they share. */
+function createRouters (
+  options: DestinationOptions
+): (from: Pick<Departure, 'source' | 'hostname'> & Partial<Departure>) => MxRouter {
+  const { dns, policyStore, timeouts, nowMs, stopping, random, log, onPolicyFault = () => {}, trust } = options
   const shared = { allowPrivate: options.mxAllowPrivate, nowMs, stopping, log, ca: trust?.ca }
-  const connector = new MxConnector({
-    ...shared,
-    addressesOf: createAddressCache(dns, nowMs),
-    port: options.mxPort,
-    hostname,
-    timeouts,
-    random,
-    onPolicyFault
-  })
-  const policies = new PolicyCache({
-    ...shared,
-    dns,
-    store: policyStore,
-    port: trust?.policyPort,
-    refreshMs: trust?.policyRefreshMs
-  })
-  return new MxRouter({ dns, policies, connector, hostname, nowMs, timings: options.routeTimings })
+  const addressesOf = createAddressCache(dns, nowMs)
+  let policies: PolicyCache | null = null
+  return ({ source, hostname, apart }) => {
+    policies ??= new PolicyCache({
+      ...shared,
+      dns,
+      store: policyStore,
+      port: trust?.policyPort,
+      refreshMs: trust?.policyRefreshMs
+    })
+    const connector = new MxConnector({
+      ...shared,
+      addressesOf,
+      port: options.mxPort,
+      source,
+      hostname,
+      timeouts,
+      random,
+      onPolicyFault
+    })
+    return new MxRouter({ dns, policies, connector, hostname, apart, nowMs, timings: options.routeTimings })
+  }
 }

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
@@ -31,6 +32,8 @@ export interface MxOptions {
   /** Addresses of a host, IPv4 first; throws when DNS does not answer. */
   addressesOf: (host: string) => Promise<string[]>
   port: number
+  /** Our address to connect from; null = whichever the system takes. */
+  source: string | null
   allowPrivate: boolean
   hostname: string
   timeouts: SmtpTimeouts
@@ -96,8 +99,14 @@ export class MxConnector {
       tries.failed(new HostFailure(`${host}: ${found.message}`, 'connect', null, { host }))
       return []
     }
-    const allowed = this.options.allowPrivate ? found : found.filter(isPublic)
-    const reason = found.length === 0 ? 'has no address' : 'has no public address'
+    const { allowPrivate, source } = this.options
+    const fitting = source === null ? found : found.filter(address => isIP(address) === isIP(source))
+    const allowed = allowPrivate ? fitting : fitting.filter(isPublic)
+    const reason = found.length === 0
+      ? 'has no address'
+      : fitting.length === 0
+      ? `has no address that ${source} reaches`
+      : 'has no public address'
     if (allowed.length === 0) tries.failed(new HostFailure(`${host} ${reason}`, 'connect', null, { host }))
     return allowed
   }
@@ -110,11 +119,11 @@ export class MxConnector {
   }
 
   private targetOf ({ shape, policy }: MxRoute, host: string, address: string): Target {
-    const { nowMs, port, ca } = this.options
+    const { nowMs, port, source, ca } = this.options
     const enforced = policy?.mode === 'enforce'
     const isPlaintext = nowMs() < (this.tlsFailures.get(host)?.plaintextUntilMs ?? 0)
     const tls = enforced ? 'required' : shape.tlsRequired ? 'unverified' : isPlaintext ? 'off' : 'opportunistic'
-    return { host, address, port, secure: false, tls, verify: enforced, ca, auth: null }
+    return { host, address, port, source, secure: false, tls, verify: enforced, ca, auth: null }
   }
 
   private async openAt ({ domain, policy }: MxRoute, target: Target, dial: Dial): Promise<SmtpSession> {

@@ -11,6 +11,8 @@ export interface AttemptReport {
   attempt: number
   domain: string
   host: string | null
+  /** null = SMTP_URL's. */
+  route: string | null
   stage: SmtpStage
   result: 'delivered' | 'deferred' | 'bounced' | 'failed' | 'in_doubt'
   class: string
@@ -114,9 +116,9 @@ export class OutcomeRecorder {
 
   private report ({ request, n }: RecipientRef, { state }: Seen, summary: AttemptSummary): void {
     const { email, recipients } = request.fact.data
-    const { transaction: { host, ms }, ...rest } = summary
+    const { transaction: { host, ms, route = null }, ...rest } = summary
     const domain = domainOf(recipients[n]!.address)
-    const entry = { email, n, ...rest, domain, host, durationMs: ms, next: state.nextAttemptAt }
+    const entry = { email, n, ...rest, domain, host, route, durationMs: ms, next: state.nextAttemptAt }
     // A refusal that is about us is for the operator to mend, not the recipient's fault.
     if (isOperators(entry.class)) this.options.log.warn(entry, 'smtp attempt: the receiver refuses us')
     else this.options.log.info(entry, 'smtp attempt')

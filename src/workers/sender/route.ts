@@ -30,6 +30,8 @@ export interface RouterOptions {
   connector: MxConnector
   /** Our own name: among a domain's MX hosts, it marks those that mail must not go to. */
   hostname: string
+  /** What its sites have to themselves: before their names, and where they get fewer connections. */
+  apart?: { name: string, connections: number | null }
   nowMs: () => number
   timings: RouteTimings
 }
@@ -163,10 +165,18 @@ export class MxRouter {
     return hosts.length === 0 ? { kind: 'loop' } : { kind: 'hosts', hosts }
   }
 
+  private siteOf (names: readonly string[]): ReturnType<typeof siteOf> {
+    const { apart } = this.options
+    const site = siteOf(names)
+    if (apart === undefined) return site
+    const connections = Math.min(site.shape.connections, apart.connections ?? Infinity)
+    return { name: `${apart.name} ${site.name}`, shape: { ...site.shape, connections } }
+  }
+
   private async hopTo (domain: string, hosts: MxRecord[]): Promise<NextHop> {
     const policy = await this.options.policies.of(domain)
     const names = hosts.map(({ exchange }) => exchange)
-    const { name, shape } = siteOf(names)
+    const { name, shape } = this.siteOf(names)
     const enforced = policy?.mode === 'enforce' ? policy : null
     const route = { domain, hosts, shape, policy }
     return {

@@ -6,6 +6,7 @@ import { domainOf } from '#streams/address.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
+import type { RouteEntry } from '#streams/route/state.ts'
 import { readContent } from '#src/actions/email.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import { standInFor, type DueSend } from '#src/actions/due-send.ts'
@@ -16,6 +17,7 @@ import type { Log } from '#src/base/log.ts'
 import { unhealthyReasonOf, type Role } from '#src/base/role.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Dns } from '#src/dns/resolve.ts'
+import { createCaps } from '#src/nats/counters.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { createDestinations, type Trust } from './destination.ts'
@@ -48,6 +50,8 @@ export interface SenderOptions {
    *  as the mail of test keys and to the sandbox always does. */
   smtpUrl: string | null
   catcherUrl: string
+  /** The operator's routes, as they are now, and the whole URL of one; left out = there are none. */
+  routes?: { all: () => Iterable<RouteEntry>, urlOf: (route: RouteEntry) => string }
   /** Direct mode: the resolver, the port of MX hosts, and whether they may have private addresses.
    */
   dns: Dns
@@ -76,6 +80,7 @@ export interface SenderTimings {
   patienceMs: number
   route: RouteTimings
   suspensionMs: number
+  capMs: number
 }
 
 /** The dot goes out in the first half of the lease; the other half outlives the dot's timeout, and a minute of NATS
@@ -88,12 +93,14 @@ const TIMINGS: SenderTimings = {
   claimMs: 30_000,
   patienceMs: 60_000,
   route: ROUTE_TIMINGS,
-  suspensionMs: 5 * 60_000
+  suspensionMs: 5 * 60_000,
+  capMs: 10 * 60_000
 }
 
 /** Not reading a new recipient's facts saves a fifth of the work (3,807 emails a second without, 2,981 with); an old
  *  one may have some, if its consumer was recreated and begins at the stream's start. */
 const FRESH_MS = 300_000
+const NO_ROUTES = { all: () => [], urlOf: ({ url }: RouteEntry) => url }
 const STOPPED_RETRY_MS = 100
 const FAILED_RETRY_MS = 5000
 
@@ -142,7 +149,16 @@ export class Sender implements Role {
   }
 
   private createDeliverer (timings: SenderTimings): Deliverer {
-    const { factLog, heartbeats, worker, compose, log, random = Math.random, onAttempt = () => {} } = this.options
+    const {
+      factLog,
+      heartbeats,
+      worker,
+      compose,
+      log,
+      random = Math.random,
+      onAttempt = () => {},
+      routes = NO_ROUTES
+    } = this.options
     const { clock } = factLog
     const stopping = this.stopping.signal
     return new Deliverer({
@@ -156,8 +172,12 @@ export class Sender implements Role {
       isSuspended: this.options.isSuspended,
       suspensionMs: timings.suspensionMs,
       compose,
-      destinationOf: createDestinations({
+      waysTo: createDestinations({
         ...this.options,
+        routes: routes.all,
+        urlOf: routes.urlOf,
+        caps: createCaps(factLog.bus),
+        capMs: timings.capMs,
         random,
         policyStore: createPolicyStore(factLog.bus),
         timeouts: timings.smtp,

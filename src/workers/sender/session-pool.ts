@@ -1,5 +1,5 @@
 import { asError } from '#src/base/errors.ts'
-import { HostFailure, PoolStopped, RetryLater } from './errors.ts'
+import { HostFailure, PoolStopped, RetryLater, type Suspended } from './errors.ts'
 import { closeSession, quitSession, resetSession, type SmtpSession } from './session.ts'
 import { demandOf, type Demand } from './shaping.ts'
 import { errorOf, WHOLE, Sites, type NextHop, type Site, type Waiter, type SitesOptions } from './site.ts'
@@ -80,6 +80,13 @@ export class SessionPool {
     } finally {
       this.release(site, session)
     }
+  }
+
+  /** Why mail for these hosts would wait now: they are left alone, or one session tests them. */
+  whyAway (to: Relay | NextHop): Suspended | null {
+    const hop = this.sites.nextHopOf(to)
+    const suspension = this.sites.siteOf(hop).suspensionOf(hop, Date.now())
+    return suspension === null ? null : errorOf(suspension)
   }
 
   /** Suspends hosts that ended a session, and rejects those who wait for them. */

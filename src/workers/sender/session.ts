@@ -54,8 +54,10 @@ export interface SmtpSession {
   connection: Connection
   host: string
   tls: Transaction['tls']
-  /** Its IP address, and why there is no TLS, as facts have them. */
-  facts: Pick<Transaction, 'address' | 'plain'>
+  /** Its IP address, ours, and why there is no TLS, as facts have them. */
+  facts: Pick<Transaction, 'address' | 'plain' | 'source'>
+  /** Our address, where the target says from which to connect. */
+  source: string | null
   /** Transactions begun on it. */
   messages: number
   /** Those that came to their end with a reply. */
@@ -77,6 +79,7 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     host: target.address ?? target.host,
     servername: isIP(target.host) === 0 ? target.host : undefined,
     port: target.port,
+    localAddress: target.source ?? undefined,
     secure: target.secure,
     ignoreTLS: target.tls === 'off',
     // A refused STARTTLS does not end a session with an MX host.
@@ -112,6 +115,7 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     host: target.host,
     tls: tlsOf(connection),
     facts: factsOf(connection, target),
+    source: target.source,
     messages: 0,
     replies: 0,
     usable: true,
@@ -180,10 +184,10 @@ function tlsOf (connection: SMTPConnection): SmtpSession['tls'] {
   }
 }
 
-function factsOf (connection: SMTPConnection, { tls, address: asked }: Target): SmtpSession['facts'] {
+function factsOf (connection: SMTPConnection, { tls, address: asked, source }: Target): SmtpSession['facts'] {
   const socket = connection._socket
   const address = socket instanceof Socket ? socket.remoteAddress : undefined
-  const shown = address === undefined ? {} : { address }
+  const shown = { ...(address === undefined ? {} : { address }), ...(source === null ? {} : { source }) }
   if (socket instanceof TLSSocket) return shown
   // Of an MX host it is off because it broke; of a relay, because its URL says so.
   if (tls === 'off') return { ...shown, plain: asked === null ? 'policy' : 'broken' }

@@ -1,8 +1,6 @@
+import { TLS_MODES } from '#streams/route/decide.ts'
 import { Complaint } from '#src/base/errors.ts'
 
-/** How TLS is used: `opportunistic` = when offered; `required` = or not at all; `unverified` = required, with any
- *  certificate; `off`. */
-const TLS_MODES = ['opportunistic', 'required', 'unverified', 'off'] as const
 type TlsMode = typeof TLS_MODES[number]
 
 /** A server to hand mail to. */
@@ -12,6 +10,8 @@ export interface Target {
   /** Where to connect; null = wherever the name leads. */
   address: string | null
   port: number
+  /** Our address to connect from; null = whichever the system takes. */
+  source: string | null
   /** TLS from the first byte. */
   secure: boolean
   tls: TlsMode
@@ -43,6 +43,7 @@ export function parseTarget (url: string): Relay {
     via: 'relay',
     host: parsed.hostname.replaceAll(/[[\]]/g, ''),
     address: null,
+    source: null,
     port: parsed.port === '' ? (secure ? 465 : auth === null ? 25 : 587) : Number(parsed.port),
     secure,
     tls,

@@ -25,11 +25,11 @@ import { problemsOf } from './domain-records.ts'
 
 /** The account's domains: the list, and what a domain's page can do. */
 export function domainsPages (pages: Pages, { services }: DashboardContext): void {
-  const { directory, settings } = services
+  const { directory } = services
   const show = (visit: Visit, domain: Domain, more: Partial<DomainPageOptions> = {}) =>
     domainPage(visit, domain, {
       directory: directory.now,
-      isVerifiedRequired: mustBeVerified(settings, visit.account.id),
+      isVerifiedRequired: mustBeVerified(services, visit.account.id),
       ...more
     })
 

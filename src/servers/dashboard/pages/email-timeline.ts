@@ -227,12 +227,14 @@ function replyText (
 
 /** The SMTP transaction of an entry in a few words. */
 function transaction (entry: EmailEvent): string {
-  const { type, attempt, stage, ms, host, address, response, message_id: messageId } = entry
+  const { type, attempt, stage, ms, host, address, response, message_id: messageId, route, source } = entry
   if (entry.untried === true) return ''
   if (type === 'email.attempted') return messageId ?? ''
   const met = host != null || response != null
   return [
     attempt === undefined || type === 'email.failed' ? null : `attempt ${attempt}`,
+    route === undefined ? null : `route ${route}`,
+    source === undefined ? null : `from ${source}`,
     address ?? null,
     stage === undefined ? null : `at ${STAGES[stage] ?? stage}`,
     met ? secured(entry) : null,

@@ -4,7 +4,7 @@ import type { Counts } from '#projections/counts.ts'
 import { domainsInUse } from '#streams/domain/decide.ts'
 import type { DomainEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
 import { mustBeVerified } from '#src/actions/email.ts'
-import type { ServiceSettings } from '#src/actions/services.ts'
+import type { Services } from '#src/actions/services.ts'
 import { html } from '#src/base/html.ts'
 import { mailWarnings } from '#src/base/mail-links.ts'
 import { ask } from '#src/postgres/query.ts'
@@ -33,7 +33,8 @@ export async function concernsOf (
   context: DashboardContext,
   queue: Promise<Queue | null>
 ): Promise<Concern[]> {
-  const { services: { directory: { now }, settings }, operations, reads } = context
+  const { services, operations, reads } = context
+  const { directory: { now } } = services
   const own = <T extends { account: string }>(entities: Map<string, T>): T[] =>
     [...entities.values()].filter(({ account }) => account === visit.account.id)
   const webhooks = own(now.webhooks)
@@ -59,7 +60,7 @@ export async function concernsOf (
     ...settingConcerns,
     ...shown(webhooks.flatMap(webhook => endpointConcern(webhook, visit.nowMs)), '/dashboard/webhooks', 'endpoint'),
     ...shown(
-      own(now.domains).flatMap(domain => domainConcern(domain, settings, visit.nowMs)),
+      own(now.domains).flatMap(domain => domainConcern(domain, services, visit.nowMs)),
       '/dashboard/domains',
       'domain'
     ),
@@ -110,11 +111,11 @@ function endpointConcern ({ id, url, disabled, failingSince }: WebhookEntry, now
 
 function domainConcern (
   { id, name, account, status, failingSince }: DomainEntry,
-  settings: ServiceSettings,
+  services: Services,
   nowMs: number
 ): Concern[] {
   const shared = { to: `/dashboard/domains/${id}`, step: 'Open DNS records' }
-  const follows = mustBeVerified(settings, account)
+  const follows = mustBeVerified(services, account)
     ? 'Emails from it are refused.'
     : 'Emails from it are sent, but receivers cannot verify them.'
   if (status === 'failed') {

@@ -234,7 +234,7 @@ async function editorOptions (
     ifAvailable(visit.api.domains.page({ limit: DOMAINS_MAX }))
   ])
   const layouts = others?.data.filter(({ id, layout_id: layout }) => layout === null && id !== own) ?? []
-  const isRequired = mustBeVerified(services.settings, visit.account.id)
+  const isRequired = mustBeVerified(services, visit.account.id)
   const usable = domains?.data.filter(domain => isVerifiedEnough(domain, isRequired)) ?? null
   const senders = usable && [...usable.map(({ name }) => name), SANDBOX_DOMAIN]
   return {
