@@ -172,14 +172,14 @@ const TRIES = sql`(select jsonb_agg(to_jsonb(last) order by seq) from (
     select * from delivery_attempts where delivery = deliveries.id
     order by seq desc limit ${ATTEMPTS_MAX}) last) as tries`
 
-/** The deliveries of one email's events, each with its last requests: the first requested first, `limit` at most. */
+/** The deliveries of these emails' events, each with its last requests: the first requested first, `limit` at most. */
 export function deliveriesAbout (
-  { account, email, limit }: { account: string, email: string, limit: number }
+  { account, emails, limit }: { account: string, emails: string[], limit: number }
 ): Query<DeliveryRecord[]> {
   return {
     sql: sql`select ${COLUMNS}, ${TRIES} from (
-        (select * from deliveries where email = ${email} offset 0)
-        union all (select * from deliveries where emails @> ${[email]}::text[] offset 0)) deliveries
+        (select * from deliveries where email = any(${emails}::text[]) offset 0)
+        union all (select * from deliveries where emails && ${emails}::text[] offset 0)) deliveries
       where account = ${account} order by requested_at, id limit ${limit}`,
     read: rows => rows.map(recordOf)
   }

@@ -37,10 +37,10 @@ const follow = async (token: string) => await knock(app, 'POST', '/dashboard/lin
 const isOpen = async (cookie: string) => (await knock(app, 'GET', '/dashboard/sessions', { cookie })).status === 200
 const tokenIn = (url: string) => new URL(url, app.url).searchParams.get('token')!
 
-t.test('a person signs in with a key, comes to the overview, and signs out', async t => {
+t.test('a person signs in with a key, comes to Activity, and signs out', async t => {
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
-  t.equal(await page.title(), 'Overview · Jetpost')
+  t.equal(await page.title(), 'Activity · Jetpost')
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.waitForURL('**/sign-in')
   t.strictSame(complaints, [])
@@ -414,8 +414,9 @@ t.test('every response has the content policy', async t => {
   const { cookie } = ada
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const answers: Array<[number, Promise<Shown>]> = [
-    [200, ada.get('/dashboard')],
-    [200, ada.get('/dashboard/')],
+    [200, ada.get('/dashboard/emails')],
+    [303, ada.get('/dashboard')],
+    [303, ada.get('/dashboard/')],
     [404, ada.get('/dashboard/nowhere')],
     [404, ada.post('/dashboard/nowhere')],
     [403, ada.post('/dashboard/sign-out', { csrf: '' })],
@@ -488,7 +489,7 @@ t.test('an unexpected error is masked, and the log has it under the id of its re
   const http = buildHttp({ ...rooms, checks: [], metrics: createMetrics(), publicUrl: app.url, trustProxy: [], log })
   const { cookie } = await visit(app)
   const { statusCode, body, headers } = await http.inject({
-    url: '/dashboard',
+    url: '/dashboard/emails',
     headers: { cookie, 'x-request-id': 'my-request-1' }
   })
   await http.close()

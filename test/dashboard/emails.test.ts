@@ -152,7 +152,7 @@ t.test('filters stand in the URL, find what they say, and a wrong one says so at
     '/dashboard/emails?q=a',
     'what says nothing does not stay in the URL'
   )
-  for (let n = 0; n < 25; n++) await app.send({ subject: 'Page', tags: ['many'] })
+  for (let n = 0; n < 40; n++) await app.send({ subject: 'Page', tags: ['many'] })
   await app.send({ subject: 'Page', tags: ['many'] })
   const first = await me.get('/dashboard/emails?tag=many')
   const older = /rel="next" href="([^"]+)"/.exec(first.html)![1]!.replaceAll('&amp;', '&')
@@ -319,7 +319,7 @@ t.test('mail in the preview runs nothing, reaches nothing, and loads images on r
   t.equal(await page.evaluate('window.broken'), undefined)
   t.match(page.url(), '?tab=preview')
   t.strictSame(seen, [])
-  await page.getByRole('link', { name: 'Show images' }).click()
+  await page.getByRole('link', { name: 'Load images' }).click()
   await until(() => seen.length > 0)
   t.strictSame(seen, ['/picture'])
   t.match(page.url(), 'images=1')

@@ -203,7 +203,7 @@ t.test("what is the operator's opens for keys with the scope operator alone, pag
   t.ok(ours.length >= 17, `${ours.length} routes of the operator`)
   for (const [name, secret, isOperator] of keys) {
     const visitor = await visit(app, secret)
-    const { html } = await visitor.get('/dashboard')
+    const { html } = await visitor.get('/dashboard/emails')
     for (const place of ['operations', 'mailbox']) {
       t.equal(html.includes(`href="/dashboard/${place}"`), isOperator, `${name}: the menu has ${place}`)
     }

@@ -76,6 +76,10 @@ export async function crawl (visitor: Visitor, seeds: string[] = ['/dashboard'],
   for (let url = queue.shift(); url !== undefined; url = queue.shift()) {
     if (found.shown.has(url) || !isWanted(url)) continue
     const shown = await visitor.get(url)
+    if (shown.to !== null) {
+      queue.push(shown.to)
+      continue
+    }
     found.shown.set(url, shown)
     if (shown.status >= 400) found.broken.push(`${shown.status} ${url}`)
     add(found.pages, routeOf(routes, 'GET', url)!.name, url)
