@@ -243,3 +243,51 @@ t.test('Activity, with all that it loads, weighs no more than it may', async t =
     line.off('Network.loadingFinished', add)
   }
 })
+
+t.test('the palette finds pages, actions, ids, addresses and subjects by the keyboard, and goes there', async t => {
+  const key = await app.newAccountKey()
+  const id = await sent({ to: 'grace@example.com', subject: 'Findable <b>thing</b>' }, 'delivered', key)
+  await app.request('POST', '/api/webhooks', { key, body: { url: `${hooks.url}/findable`, events: ['email.opened'] } })
+  const { page, complaints } = await openPage(t, app.url, WIDE)
+  await signIn(page, key)
+  const options = page.locator('#found [role=option]')
+  const find = async (text: string, expected: string) => {
+    await page.keyboard.press('ControlOrMeta+K')
+    await page.getByRole('combobox', { name: 'Find and do' }).fill(text)
+    await options.filter({ hasText: expected }).first().waitFor()
+  }
+  for (
+    const [text, expected] of [
+      ['templ', 'Templates'],
+      ['create end', 'Create endpoint'],
+      ['grace@example.com', 'Emails to grace@example.com'],
+      ['grace@example.com', 'Findable <b>thing</b>'],
+      ['findable', '/findable'],
+      ['nothing like it', '']
+    ] as const
+  ) {
+    if (expected === '') {
+      await page.keyboard.press('ControlOrMeta+K')
+      await page.getByRole('combobox').fill(text)
+      await page.getByText('Nothing found for').waitFor()
+    } else await find(text, expected)
+    await page.keyboard.press('Escape')
+  }
+  await find(id, id)
+  t.equal(await options.first().getAttribute('aria-selected'), 'true')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`**/dashboard/emails/${id}`)
+  await find('over', 'Overview')
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('?')
+  await options.filter({ hasText: 'Go to Activity' }).waitFor()
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('g')
+  await page.keyboard.press('e')
+  await page.waitForURL('**/dashboard/emails')
+  const stranger = await visit(app, await app.newAccountKey())
+  t.notMatch((await stranger.get(`/dashboard/find?part=options&q=${id}`)).html, /href="\/dashboard\/emails\/em_/)
+  t.notMatch((await stranger.get('/dashboard/find?q=findable')).html, /&lt;b&gt;thing|\/findable/)
+  t.match((await me.get(`/dashboard/find?q=${'x'.repeat(3000)}`)).status, 200)
+  t.strictSame(complaints, [])
+})

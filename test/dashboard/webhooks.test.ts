@@ -46,7 +46,7 @@ async function shownCheck (): Promise<(body: Buffer, headers: Record<string, str
 t.test('an endpoint is created: faults are at their fields, the secret is shown once, its code verifies', async t => {
   await page.getByRole('link', { name: 'Webhooks' }).click()
   t.match(await page.locator('.empty').innerText(), /curl .*\/api\/webhooks/, 'an empty page teaches')
-  await page.getByRole('link', { name: 'Create an endpoint' }).click()
+  await page.getByRole('link', { name: 'Create endpoint' }).click()
   await page.getByLabel('URL').fill('ftp://example.com/')
   for (const type of ['opened', 'clicked', 'complained', 'unsubscribed']) {
     await page.getByRole('checkbox', { name: `email.${type}` }).uncheck()

@@ -17,7 +17,8 @@ const HTMX = JSON.stringify({
   timeout: 30_000
 })
 
-const MENU: Array<[section: MenuItem, path: string, text: string, drawing: string]> = [
+/** Parts of the dashboard that all installations have. */
+export const MENU: Array<[section: MenuItem, path: string, text: string, drawing: string]> = [
   ['emails', '/emails', 'Activity', 'activity'],
   ['overview', '/overview', 'Overview', 'layout-dashboard'],
   ['webhooks', '/webhooks', 'Webhooks', 'webhook'],
@@ -69,7 +70,8 @@ export function pageFor (
 <header class="side">
 <a class="brand" href="/dashboard"><img src="${assetUrl('icon.svg')}" alt="" width="22" height="22"> Jetpost</a>
 <button type="button" class="quiet menu" data-toggle="menu" aria-expanded="false" aria-controls="menu">Menu</button>
-<div id="menu"><nav aria-label="Main"><ul>${links}</ul></nav>
+<div id="menu"><a class="button finding" href="/dashboard/find" data-palette>${icon('search')}Find… <kbd>⌘K</kbd></a>
+<nav aria-label="Main"><ul>${links}</ul></nav>
 <div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.principal.name}</p>
 <p><a href="/dashboard/sessions">${isUser(visit.principal) ? 'Your sign-in' : 'Sessions'}</a></p>${
       actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
@@ -79,10 +81,17 @@ export function pageFor (
 <p id="stale" class="box warn" role="status" hidden>This page cannot refresh and may be out of date.</p>
 ${notice !== null && html`<p class="box good" role="status">${notice}</p>`}
 ${body}
-</main>`,
-    assets
+</main>
+${PALETTE}`,
+    [...assets, 'palette.js']
   )
 }
+
+const PALETTE = html`<dialog id="palette" class="palette" aria-label="Find and do"><input role="combobox"
+ aria-label="Find and do" aria-controls="found" aria-expanded="true" aria-autocomplete="list" autocomplete="off"
+ spellcheck="false" maxlength="200" placeholder="Find a page, an email, an address, an id…" autofocus>
+<div id="found" role="listbox" aria-label="Results"></div>
+<p class="hint"><kbd>↑</kbd> <kbd>↓</kbd> choose · <kbd>Enter</kbd> open · <kbd>?</kbd> all keys</p></dialog>`
 
 /** A page for people who are not signed in. */
 export function plainPage (title: string, body: Value, assets: AssetName[] = []): Html {

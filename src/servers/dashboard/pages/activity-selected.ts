@@ -11,7 +11,7 @@ import { deliveryAt, maySee, pastOfEmail } from './activity-past.ts'
 import { nameOf } from './activity-list.ts'
 import { actionsFor } from './email-actions.ts'
 import { contentOf, emailFrame, goneBox, imagesNote, NO_TEXT, rawOf, shortened } from './email-content.ts'
-import { titleOf } from './email-format.ts'
+import { tagsOf, titleOf } from './email-format.ts'
 import { timeline } from './email-timeline.ts'
 import { isFine, responseText } from './webhook-format.ts'
 import { readDeliveries } from './webhook-queries.ts'
@@ -68,7 +68,7 @@ function headOf (
   email: Email,
   atMs: number | null
 ): Html {
-  const { id, from, to, cc, bcc, status, test } = email
+  const { id, from, to, cc, bcc, status, test, tags } = email
   const [first = '', ...others] = [...to, ...cc, ...bcc].map(nameOf).map(mailboxOf)
   const link =
     html`<a class="button round" href="/dashboard/emails/${id}" aria-label="Open the email" title="Open the email">${
@@ -79,7 +79,7 @@ function headOf (
   }</p><h2 id="selected-title">${titleOf(email)}</h2>
 <p class="parties">${mailboxOf(nameOf(from))} <span class="soft">to</span> ${first}${
     others.length > 0 && html` <span class="soft">and ${others.length} more</span>`
-  }</p><p class="above">${copyable(id, 'Copy the id')}</p></div><div class="actions">${
+  }</p><p class="above">${copyable(id, 'Copy the id')} ${tagsOf(tags)}</p></div><div class="actions">${
     atMs === null && actionsFor(visit, email, contentRetentionMs)
   }${link}</div></header>`
 }
