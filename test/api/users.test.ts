@@ -113,7 +113,7 @@ t.test('a removed user is signed out everywhere, and an older link opens nothing
     t.match(shown, { status: 303, to: /^\/dashboard\/sign-in/ })
   }
   t.equal((await add({ email, role: 'owner' })).body.id, id)
-  t.match(await openLink(url), { status: 422, html: /not valid/ })
+  t.match(await openLink(url), { status: 422, html: /invalid or expired/ })
   t.equal((await visitor.get('/dashboard/emails')).status, 303)
 })
 

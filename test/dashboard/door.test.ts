@@ -65,11 +65,11 @@ t.test('keys of scope full and dashboard open it, test keys among them; others g
   for (
     const [secret, sentence] of [
       [sender.secret, 'Use a key with the scope full or dashboard'],
-      [ending.secret, 'No active key has this secret'],
-      [gone.secret, 'No active key has this secret'],
-      ['jp_live_never-made', 'No active key has this secret'],
-      ['', 'No active key has this secret'],
-      [own.id, 'No active key has this secret']
+      [ending.secret, 'That API key isn&#39;t valid'],
+      [gone.secret, 'That API key isn&#39;t valid'],
+      ['jp_live_never-made', 'That API key isn&#39;t valid'],
+      ['', 'That API key isn&#39;t valid'],
+      [own.id, 'That API key isn&#39;t valid']
     ] as const
   ) {
     const refused = await enter(secret)
@@ -152,14 +152,14 @@ t.test('a link is good for 15 minutes, where it was made, as it was made; JETPOS
   for (const none of [...forgedLinks(key), ...strange]) {
     const refused = await follow(none)
     t.equal(refused.status, 422)
-    t.match(refused.html, 'This sign-in link is not valid')
+    t.match(refused.html, 'This sign-in link is invalid or expired')
   }
   // The one who made it has the machine's clock.
   passedMs = LINK_MS
   const late = await follow(token)
   passedMs = behindMs + MINUTE_MS
   t.equal(late.status, 422)
-  t.match(late.html, 'This sign-in link has expired.')
+  t.match(late.html, 'This sign-in link is invalid or expired.')
 })
 
 // Behind a proxy that Jetpost was not told of all the world has one address: were every try counted, a stranger could

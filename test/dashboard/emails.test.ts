@@ -199,7 +199,7 @@ t.test('a bounced email shows why, is retried, and its recipient is suppressed',
   const url = `/dashboard/emails/${id}`
   const { html } = await me.get(url)
   t.match(html, '550 5.7.1 &lt;script&gt;alert(1)&lt;/script&gt; not wanted')
-  t.match(html, 'Bounced: rejected by 127.0.0.1')
+  t.match(html, 'Bounced by 127.0.0.1')
   t.notMatch(html, 'Cancel email')
   t.match(html, `action="${url}/suppress"`)
   t.equal((await me.post(`${url}/retry`)).to, url)

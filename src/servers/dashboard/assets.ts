@@ -14,6 +14,7 @@ const FILES = {
   'activity.css': own('activity.css'),
   'activity.js': own('activity.js'),
   'chart.js': own('chart.js'),
+  'palette.css': own('palette.css'),
   'palette.js': own('palette.js'),
   'passkey.js': own('passkey.js'),
   'icon.svg': own('icon.svg'),

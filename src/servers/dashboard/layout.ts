@@ -83,7 +83,7 @@ ${notice !== null && html`<p class="box good" role="status">${notice}</p>`}
 ${body}
 </main>
 ${PALETTE}`,
-    [...assets, 'palette.js']
+    [...assets, 'palette.css', 'palette.js']
   )
 }
 

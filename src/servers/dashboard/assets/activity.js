@@ -94,6 +94,12 @@
     button.textContent = `${fresh.length} new`
     detail.serverResponse = answer.documentElement.outerHTML
   })
+  // Those that do come are highlighted for a moment.
+  let listed = new Set(rows().map(({ id }) => id))
+  document.body.addEventListener('htmx:afterSettle', () => {
+    for (const row of rows()) row.classList.toggle('new', going === null && !listed.has(row.id))
+    listed = new Set(rows().map(({ id }) => id))
+  })
   addEventListener('click', async event => {
     if (event.target.closest('.fresh') === null) return
     isAsked = true
