@@ -14,7 +14,7 @@ import { readDeliveries } from './webhook-queries.ts'
 export const ROWS = 40
 /** Of a filter by status or event in the past: so many emails are looked through for a page. */
 const CANDIDATES_MAX = 100
-const DELIVERIES_MAX = 300
+const DELIVERIES_MAX = 500
 /** A status is counted up to here. */
 export const COUNT_MAX = 1000
 
@@ -111,7 +111,7 @@ async function kept (
   const [account, ids] = [visit.account.id, rows.map(({ id }) => id)]
   if (ids.length === 0 || !maySee(visit, 'emails')) return { pasts: new Map(), deliveries: [] }
   const deliveries = maySee(visit, 'deliveries')
-    ? readDeliveries(context, account, deliveriesAbout({ account, emails: ids, limit: DELIVERIES_MAX }))
+    ? readDeliveries(context, account, deliveriesAbout({ account, emails: ids, limit: DELIVERIES_MAX, brief: true }))
     : []
   const pasts = answerFrom(context.reads, account, emails, pastOfEmails({ account, ids }))
   return { pasts: await pasts, deliveries: (await deliveries ?? []).toReversed() }

@@ -18,6 +18,7 @@ import { readDeliveries } from './webhook-queries.ts'
 
 /** Deliveries of the email that are shown; its page has all of them. */
 const HOOKS_MAX = 10
+const READ_MAX = 30
 
 /** An email beside the list: how it looks, what became of it, and what its webhooks were told. */
 export async function selectedEmail (
@@ -30,7 +31,7 @@ export async function selectedEmail (
     ? readDeliveries(
       context,
       visit.account.id,
-      deliveriesAbout({ account: visit.account.id, emails: [id], limit: 100 })
+      deliveriesAbout({ account: visit.account.id, emails: [id], limit: READ_MAX })
     )
     : null
   const email = await emailAt(visit, context, id, atMs)
