@@ -58,6 +58,7 @@ function envelope (type: typeof types[number]) {
     account: Id('acc'),
     causation: Nullable(Id('ev')),
     correlation: Type.String({ minLength: 1, maxLength: 200 }),
+    trace: Type.Optional(Type.String({ maxLength: 55 })),
     data: type.data
   }
   return flowNames.has(type.name) ? Type.Object(common) : Type.Object({ ...common, actor: Type.Optional(Actor) })

@@ -18,6 +18,8 @@ export interface Fact<Name extends string = string, Data = unknown> {
   correlation: string
   /** Who gave the command; left out where nobody did, and in facts of mail and deliveries. */
   actor?: Actor
+  /** The span of that ask where it is traced, as a `traceparent`. Source: W3C Trace Context 3.2. */
+  trace?: string
   data: Data
 }
 

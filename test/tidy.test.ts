@@ -106,8 +106,12 @@ function resolve (from: string, name: string): string {
   return name.startsWith('.') ? normalize(join(dirname(from), name)) : name
 }
 
-/** Files that stand in src itself are modules of their own; these two belong to another. */
-const lodgers: Record<string, string> = { 'src/cli.ts': 'src/cli', 'src/node-version.js': 'src/bin.js' }
+/** Files that stand in src itself are modules of their own; these belong to another. */
+const lodgers: Record<string, string> = {
+  'src/cli.ts': 'src/cli',
+  'src/node-version.js': 'src/bin.js',
+  'src/strip-types.js': 'src/bin.js'
+}
 
 function roomOf (path: string): string {
   const parts = path.split('/')

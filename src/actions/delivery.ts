@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, Recorded } from '#streams/define.ts'
-import type { GiveUpReason, Pending } from '#streams/delivery/decide.ts'
+import { formatOf, type GiveUpReason, type Pending } from '#streams/delivery/decide.ts'
 import {
   BatchJoined,
   DeliveryAttempted,
@@ -111,7 +111,7 @@ const EVERYBODY: FactCause = { account: 'acc_0', correlation: 'cursor', causatio
 export async function requestTestDelivery (
   factLog: FactLog,
   { account, correlation }: Asker,
-  { id: webhook, batch }: Pick<WebhookEntry, 'id' | 'batch'>,
+  { id: webhook, batch, format }: Pick<WebhookEntry, 'id' | 'batch' | 'format'>,
   type: EventType
 ): Promise<Owed> {
   const nowMs = factLog.clock.nowMs()
@@ -124,6 +124,7 @@ export async function requestTestDelivery (
     replay: null,
     events,
     batch: batch !== null,
+    ...formatOf({ format }),
     test
   }
   const fact = stamp(DeliveryRequested, { account, correlation, causation: null }, owed, nowMs, id)
@@ -190,6 +191,6 @@ export async function advanceDispatch (
 }
 
 /** What led to a delivery, for what follows from it. */
-export function causeOf ({ account, correlation, causation }: Pending): FactCause {
-  return { account, correlation, causation }
+export function causeOf ({ account, correlation, causation, trace }: Pending): FactCause {
+  return { account, correlation, causation, ...(trace === undefined ? {} : { trace }) }
 }

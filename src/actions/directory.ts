@@ -1,3 +1,4 @@
+import { Newer } from '#streams/catalog.ts'
 import { domainKey, emptyDirectory, evolveDirectory, type Directory } from '#streams/directory.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
@@ -33,6 +34,8 @@ export interface LiveDirectory extends Role {
   /** Resolves once it holds what was in the log at the call, or could not in time. All who wait share one look, and
    *  looks have gaps: however many unauthenticated clients bring unknown keys, NATS is asked no more often. */
   look(): Promise<void>
+  /** Resolves to the reason when the log holds what only a newer Jetpost can read. */
+  overtaken: Promise<string>
 }
 
 /** Follows CONTROL from its start. Wait for `catchUp` before serving. */
@@ -44,6 +47,7 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
     reached: async (seq, timeoutMs) => await follower.reached(seq, timeoutMs),
     catchUp: async timeoutMs => await follower.catchUp(timeoutMs),
     look: async () => await follower.look(),
+    overtaken: follower.overtaken,
     unhealthyReason: () => follower.unhealthyReason(),
     stop: async () => await follower.stop()
   }
@@ -52,6 +56,8 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
 class DirectoryFollower {
   readonly name = 'directory'
   readonly now: Directory = emptyDirectory()
+  readonly overtaken: Promise<string>
+  private readonly setOvertaken: (reason: string) => void
   private readonly bus: Bus
   private readonly log: Log
   private readonly stopping = new AbortController()
@@ -63,6 +69,9 @@ class DirectoryFollower {
   private lastLookMs = 0
 
   constructor (bus: Bus, log: Log) {
+    const { promise, resolve } = Promise.withResolvers<string>()
+    this.overtaken = promise
+    this.setOvertaken = resolve
     this.bus = bus
     this.log = log
     this.running = this.run()
@@ -73,7 +82,7 @@ class DirectoryFollower {
     const timeUp = new AbortController()
     const waiter: Waiter = { seq, resolve: () => timeUp.abort() }
     this.waiters.add(waiter)
-    await sleep(timeoutMs, timeUp.signal)
+    await sleep(timeoutMs, AbortSignal.any([timeUp.signal, this.stopping.signal]))
     this.waiters.delete(waiter)
     return seq <= this.foldedSeq
   }
@@ -132,6 +141,7 @@ class DirectoryFollower {
 
   private interrupted (error: Error): void {
     this.interruption = error
+    if (error instanceof Newer) this.setOvertaken(error.message)
     this.log.warn({ err: error }, 'directory interrupted; following CONTROL again')
   }
 

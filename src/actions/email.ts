@@ -11,6 +11,7 @@ import { heldBack } from '#streams/suppression/decide.ts'
 import { CLAIM_MS } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
+import { inSpan } from '#src/base/tracing.ts'
 import type { Alternative } from '#src/content/mime.ts'
 import type { Content } from '#src/content/compose.ts'
 import type { RenderBudget } from '#src/content/mustache.ts'
@@ -89,6 +90,8 @@ export function sendingDomainOf (
 export interface SendContext {
   principal: Pick<Principal, 'id' | 'account' | 'test' | 'defaults'>
   correlation: string
+  /** Its span, where it is traced. */
+  trace?: string | undefined
   budget: RenderBudget
 }
 
@@ -192,7 +195,7 @@ interface EmailOrigin {
 
 async function appendOf (
   services: Services,
-  { principal, correlation }: SendContext,
+  { principal, correlation, trace }: SendContext,
   draft: EmailDraft,
   filled: FilledDraft
 ): Promise<Append & { fact: EmailRequested }> {
@@ -203,7 +206,7 @@ async function appendOf (
   const content = await storeContent(services, email, filled.content)
   const fact = stamp(
     EmailRequested,
-    { account: principal.account, correlation, causation: null },
+    { account: principal.account, correlation, causation: null, ...(trace === undefined ? {} : { trace }) },
     { ...data, content },
     nowMs
   )
@@ -272,8 +275,10 @@ export async function acceptEmails (
     const fact = stamp(RequestClaimed, { account, correlation, causation: null }, data, services.factLog.clock.nowMs())
     part.push({ fact, expectedSeq: 0, ttlMs: CLAIM_MS })
   }
+  const attributes = { 'messaging.system': 'nats', 'messaging.destination.name': 'REQUESTS' }
+  const span = { name: 'append', kind: 'producer', parent: emails[0]?.append.fact.trace, attributes } as const
   try {
-    await services.factLog.append(part, ACCEPT_TIMEOUT_MS)
+    await inSpan(span, () => services.factLog.append(part, ACCEPT_TIMEOUT_MS))
   } catch (error) {
     if (!(error instanceof LogUnavailable) || !error.doubt) throw error
     throw new AcceptanceUnknown(error, emails.map(({ email }) => email))

@@ -21,6 +21,7 @@ export interface FactCause {
   correlation: string
   causation: string | null
   actor?: Actor
+  trace?: string
 }
 
 /** A command was given. */
@@ -33,24 +34,27 @@ export function roleActor (id: string): Actor {
   return { kind: 'role', id, ip: null }
 }
 
-/** What follows from `fact` carries its account and correlation, and names it as the cause: nobody commanded it. */
-export function causedBy (fact: Fact): FactCause {
-  return { account: fact.account, correlation: fact.correlation, causation: fact.id }
+/** What follows from `fact` carries its account, correlation and trace, and names it as the cause: nobody commanded
+ *  it. */
+export function causedBy ({ id, account, correlation, trace }: Fact): FactCause {
+  return { account, correlation, causation: id, ...(trace === undefined ? {} : { trace }) }
 }
 
 /** Gives data its name, id and time. `id` is handed in when the data already tells it (an event's own body does). */
 export function stamp<Name extends string, Data extends TSchema> (
   type: FactType<Name, Data>,
-  { account, correlation, causation, actor }: FactCause,
+  { account, correlation, causation, actor, trace }: FactCause,
   data: Static<Data>,
   nowMs: number,
   id = newId('ev', nowMs)
 ): Fact<Name, Static<Data>> {
   const { name, version } = type
   const time = timestamp(nowMs)
-  return actor === undefined
+  const fact: Fact<Name, Static<Data>> = actor === undefined
     ? { id, type: name, version, time, account, correlation, causation, data }
     : { id, type: name, version, time, account, correlation, causation, actor, data }
+  if (trace !== undefined) fact.trace = trace
+  return fact
 }
 
 /** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells

@@ -1,15 +1,15 @@
 import { consumerPlans } from '#streams/topology.ts'
-import type { UserRole } from '#streams/user/roles.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'
 import { listenFault } from '#src/embedded/ports.ts'
+import { createResolver } from '#src/dns/guard.ts'
 import { buildHttp } from '#src/http.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { consumerStatus } from '#src/nats/status.ts'
 import { OperationsService } from '#src/operations/operations.ts'
 import { cachedFor } from '#src/operations/report.ts'
-import type { OidcSettings } from '#src/servers/dashboard/oidc.ts'
+import { oidcSettingsOf } from '#src/servers/dashboard/oidc.ts'
 import { watchGauges } from '#src/servers/ops/metrics.ts'
 import type { Projector } from '#src/workers/projector/projector.ts'
 import { createCheckpoints } from '#src/workers/projector/commit.ts'
@@ -29,10 +29,16 @@ export async function listen (context: AppContext): Promise<string> {
   watchApp(context)
   const http = buildHttp({
     api: config.roles.has('api')
-      ? { services, counters, quotas, reads: { pool, checkpoints: createCheckpoints(bus, pool), turns: readTurns() } }
+      ? {
+        services,
+        counters,
+        quotas,
+        reads: { pool, checkpoints: createCheckpoints(bus, pool), turns: readTurns() },
+        resolve: createResolver(config.dns)
+      }
       : null,
     publicUrl: config.publicUrl,
-    oidc: oidcOf(config),
+    oidc: oidcSettingsOf(config),
     catcher: context.catcher,
     mailboxDoor: context.mailboxDoor,
     checks: checksOf(context),
@@ -51,19 +57,6 @@ export async function listen (context: AppContext): Promise<string> {
   return await http.listen({ host: config.host, port: config.port }).catch(error => {
     throw listenError(config, error)
   })
-}
-
-/** undefined = people sign in by passkeys and links alone. */
-function oidcOf (
-  { oidcIssuer, oidcClientId, oidcClientSecret, oidcAllowedDomains, oidcDefaultRole }: Config
-): OidcSettings | undefined {
-  return oidcIssuer === null || oidcClientId === null ? undefined : {
-    issuer: oidcIssuer,
-    clientId: oidcClientId,
-    clientSecret: oidcClientSecret,
-    allowedDomains: oidcAllowedDomains,
-    defaultRole: oidcDefaultRole as UserRole
-  }
 }
 
 /** Refuses a port that is taken before anything else is begun: a first start that fails later has shown its key, and a

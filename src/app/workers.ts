@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { backoffMs, sleep } from '#src/base/backoff.ts'
 import { asError, Complaint, deadline } from '#src/base/errors.ts'
+import { EXEC_ARGV } from '#src/base/exec-argv.ts'
 import type { Log } from '#src/base/log.ts'
 import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'
 import { cachedFor } from '#src/operations/report.ts'
@@ -111,6 +112,7 @@ export class Workers {
     const { environment, onLogLine } = this.options
     const cache = getCompileCacheDir()
     const child = fork(MODULE, {
+      execArgv: [...process.execArgv, ...EXEC_ARGV],
       env: { ...environment, ...(cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) }) },
       stdio: ['ignore', 'ignore', onLogLine === undefined ? 'inherit' : 'pipe', 'ipc'],
       serialization: 'advanced'

@@ -64,6 +64,10 @@ export interface Config {
   postgresPort: number | null
   catcherPort: number | null
   logLevel: string
+  /** Where traces go, without the slash at its end; null = there are none. */
+  otlpEndpoint: string | null
+  /** Share of the requests that begin a trace, 0 to 1. */
+  traceRatio: number
 }
 
 export interface Setting<T> {

@@ -127,6 +127,18 @@ export function percentage (value: string): number | null {
   return percent === 0 ? null : percent / 100
 }
 
+/** A share, from 0 to 1. */
+export function ratio (value: string): number {
+  const share = /^(0|1|[01]?\.\d{1,9})$/.test(value) ? Number(value) : NaN
+  if (!(share <= 1)) throw new Error('must be a number from 0 to 1, such as 0.1')
+  return share
+}
+
+/** Without the slash at its end. */
+export function collectorUrl (value: string): string {
+  return webUrl(value).replace(/\/+$/, '')
+}
+
 export function hostName (value: string): string {
   if (!/^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(value)) {
     throw new Error('must be a host name')

@@ -2,21 +2,18 @@ import { availableParallelism } from 'node:os'
 import {
   address,
   boolean,
+  collectorUrl,
   duration,
   ehloName,
   hostName,
   integer,
-  issuerUrl,
   list,
-  mailAddress,
-  mailAddresses,
   oneOf,
   percentage,
-  postUrl,
   proxies,
+  ratio,
   resolver,
   ring,
-  signingSecret,
   smtpUrl,
   text,
   UNIT_MS,
@@ -24,6 +21,7 @@ import {
   webUrl
 } from './config-values.ts'
 
+import { peopleSettings } from './settings-people.ts'
 import { ROLES, type Config, type RoleName, type Setting } from './config-types.ts'
 
 type Settings = { [Name in keyof Config]: Setting<Config[Name]> }
@@ -237,9 +235,8 @@ export const settings: Settings = {
   },
   webhookAllowPrivate: {
     env: 'JETPOST_WEBHOOK_ALLOW_PRIVATE',
-    means: 'allow webhook endpoints of the first account with http: URLs and private addresses',
-    details:
-      'Endpoints of other accounts never have them. For trying out: an answer is shown to those who hold a key, ' +
+    means: 'allow webhook endpoints, and files by URL, of the first account with http: URLs and private addresses',
+    details: 'Those of other accounts never have them. For trying out: an answer is shown to those who hold a key, ' +
       'and what answers may be any service of this machine and its network.',
     fallback: false,
     parse: boolean
@@ -254,68 +251,7 @@ export const settings: Settings = {
     fallback: [],
     parse: proxies
   },
-  oidcIssuer: {
-    env: 'JETPOST_OIDC_ISSUER',
-    means: 'OpenID Connect issuer at which people sign in to the dashboard',
-    details: 'Its `/.well-known/openid-configuration` is read. https, but for this machine itself. Register ' +
-      '`<JETPOST_PUBLIC_URL>/dashboard/oidc/callback` there. Needs `JETPOST_OIDC_CLIENT_ID`.',
-    fallback: null,
-    parse: issuerUrl
-  },
-  oidcClientId: { env: 'JETPOST_OIDC_CLIENT_ID', means: 'id of Jetpost at the issuer', fallback: null, parse: text },
-  oidcClientSecret: {
-    env: 'JETPOST_OIDC_CLIENT_SECRET',
-    means: 'secret of Jetpost at the issuer',
-    unset: 'none: a public client with PKCE',
-    fallback: null,
-    secret: 'whole',
-    parse: text
-  },
-  oidcAllowedDomains: {
-    env: 'JETPOST_OIDC_ALLOWED_DOMAINS',
-    means: 'mail domains whose people may sign in to the first account without an invitation',
-    details: 'A comma-separated list. The issuer must say that the address is verified.',
-    unset: 'none: people are invited',
-    fallback: [],
-    parse: value => list(value).map(hostName)
-  },
-  oidcDefaultRole: {
-    env: 'JETPOST_OIDC_DEFAULT_ROLE',
-    means: 'role of people of those domains: owner, developer, support or viewer',
-    fallback: 'viewer',
-    parse: oneOf('owner', 'developer', 'support', 'viewer')
-  },
-  alertTo: {
-    env: 'JETPOST_ALERT_TO',
-    means: 'addresses that get alerts by mail',
-    details: 'A comma-separated list, of at most 10. See [alerts](operating.md#alerts). Needs `JETPOST_ALERT_FROM`.',
-    unset: 'none',
-    fallback: [],
-    parse: mailAddresses
-  },
-  alertFrom: {
-    env: 'JETPOST_ALERT_FROM',
-    means: 'address that alerts are sent from',
-    details: 'On a domain of the first account.',
-    fallback: null,
-    parse: mailAddress
-  },
-  alertUrl: {
-    env: 'JETPOST_ALERT_URL',
-    means: 'URL that alerts are posted to, signed like webhooks',
-    details: 'Needs `JETPOST_ALERT_SECRET`. `JETPOST_WEBHOOK_ALLOW_PRIVATE` holds for it, too.',
-    fallback: null,
-    secret: 'whole',
-    parse: postUrl
-  },
-  alertSecret: {
-    env: 'JETPOST_ALERT_SECRET',
-    means: 'secret that signs posted alerts',
-    details: '`whsec_` and the base64 of 24 to 64 random bytes: `echo whsec_$(openssl rand -base64 32)`.',
-    fallback: null,
-    secret: 'whole',
-    parse: signingSecret
-  },
+  ...peopleSettings,
   suspendBounces: {
     env: 'JETPOST_SUSPEND_BOUNCES',
     means: 'bounce rate, in percent, above which an account is suspended',
@@ -382,5 +318,21 @@ export const settings: Settings = {
     details: 'Logs go to stderr.',
     fallback: 'info',
     parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')
+  },
+  otlpEndpoint: {
+    env: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    means: 'OpenTelemetry collector that gets traces',
+    details: 'OTLP over HTTP, such as `http://localhost:4318`. [What a trace shows](operating.md#traces). ' +
+      '`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` mean what they do elsewhere.',
+    unset: 'no traces',
+    fallback: null,
+    parse: collectorUrl
+  },
+  traceRatio: {
+    env: 'OTEL_TRACES_SAMPLER_ARG',
+    means: 'share of the requests that are traced, from 0 to 1',
+    details: 'A client that sends `traceparent` decides for its own requests.',
+    fallback: 1,
+    parse: ratio
   }
 }

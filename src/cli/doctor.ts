@@ -7,6 +7,7 @@ import { readServers, type ServerUrls } from '#src/embedded/kept.ts'
 import type { RunningService } from '#src/embedded/running.ts'
 import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { Oidc, oidcSettingsOf } from '#src/servers/dashboard/oidc.ts'
 import { countDeadLetters } from '#src/workers/projector/dead-letters.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { isCreated, liveSet } from '#src/postgres/table-sets.ts'
@@ -113,7 +114,8 @@ async function examine ({ config, missing }: CommandSettings, servers: ServerUrl
   const found = await Promise.all([
     natsUrl === null ? [unasked('nats', missing.includes('NATS_URL'))] : examineNats(config, natsUrl),
     databaseUrl === null ? [unasked('postgres', missing.includes('DATABASE_URL'))] : examinePostgres(databaseUrl),
-    examineMail(config, missing)
+    examineMail(config, missing),
+    examineIssuer(config)
   ])
   const node = { name: 'node', ok: major >= 24, says: `Node ${process.versions.node}` }
   return [node, ...found.flat(), examineTargets(config)]
@@ -128,6 +130,15 @@ export function examineTargets (
   if (literalFault(new URL(publicUrl).hostname) !== null) return { name, ok: true, says: 'to private addresses, too' }
   const why = "the first account's keys can read what services of this machine and its network answer"
   return { name, ok: null, says: `unset JETPOST_WEBHOOK_ALLOW_PRIVATE, as ${publicUrl} is public: ${why}` }
+}
+
+/** Whether the issuer of people's sign-in answers, and is the one that it is called. */
+export async function examineIssuer (config: Config): Promise<Check[]> {
+  const settings = oidcSettingsOf(config)
+  if (settings === undefined) return []
+  const fault = await new Oidc(settings, config.publicUrl).fault()
+  const says = fault === null ? `${settings.issuer} answers` : `${settings.issuer}: nobody can sign in there: ${fault}`
+  return [{ name: 'sign-in', ok: fault === null, says }]
 }
 
 function unasked (name: 'nats' | 'postgres', isMissing: boolean): Check {

@@ -208,7 +208,7 @@ t.test("8.3 the operator can raise a key's limit", async t => {
 })
 
 t.test('8 all keys of an account have one window together, which the operator can set', async t => {
-  const first = await app.newAccountKey()
+  const first = await app.newAccountKey({ limited: true })
   const list = async (key: string) => await app.request('GET', '/api/emails', { key, once: true })
   const { body: { account } } = await app.request('GET', '/api/me', { key: first })
   await app.limitAccount(account.id, { 'emails:list': 5 })

@@ -164,7 +164,7 @@ t.test('only keys with the scope see it, each its own account, and so does the d
   t.notMatch(await others.get('/dashboard/emails'), { html: 'href="/dashboard/audit"' })
   for (const path of ['audit', 'audit/export']) t.equal((await others.get(`/dashboard/${path}`)).status, 403)
 
-  const stranger = await app.newAccountKey()
+  const stranger = await app.newAccountKey({ limited: true })
   await ask('POST', '/api/suppressions', stranger, { address: 'strange@example.com' })
   const { body: { data } } = await list('', stranger)
   t.strictSame(actionsOf(data).sort(), ['account.created', 'key.created', 'suppression.added'])
@@ -247,7 +247,11 @@ t.test('a key is revoked with all that comes from it, and nothing else', async t
   t.match(noticeIn(headers), 'Key Maker and all that comes from it revoked: 2 keys.')
   t.strictSame(await Promise.all([maker.key, madeByIt.key].map(isLive)), [false, false])
   const strange = await make('Not theirs')
-  t.equal((await ask('DELETE', `/api/keys/${strange.id}?with_children=true`, await app.newAccountKey())).status, 404)
+  t.equal(
+    (await ask('DELETE', `/api/keys/${strange.id}?with_children=true`, await app.newAccountKey({ limited: true })))
+      .status,
+    404
+  )
 })
 
 t.test('a key that a revoked key makes at the same moment never works', async t => {

@@ -30,7 +30,7 @@ t.test('a key may ask what it may do, whatever it may do', async t => {
 })
 
 t.test('another account asks about its own key; what is no key gets 401', async t => {
-  const stranger = await app.newAccountKey()
+  const stranger = await app.newAccountKey({ limited: true })
   const [own, theirs] = [await app.request('GET', '/api/me'), await app.request('GET', '/api/me', { key: stranger })]
   t.equal(own.body.name, 'JETPOST_API_KEY')
   t.equal(theirs.body.account.name, 'Another')

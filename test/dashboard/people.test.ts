@@ -289,3 +289,18 @@ t.test('a user reads and ends their own sessions', async t => {
   t.equal((await one.post(`/dashboard/sessions/${theirs}/end`)).status, 303)
   t.match(await knock(app, 'GET', '/dashboard', { cookie: two.cookie }), { status: 303 })
 })
+
+t.test('an owner ends one session of another, and nobody less does', async t => {
+  const owner = await visitorOf(await add('keeper@example.com', 'owner'))
+  const other = await add('lost-laptop@example.com', 'developer')
+  const [lost, kept] = [await visitorOf(other), await visitorOf(other)]
+  const session = /ses_\w{26}/.exec(lost.cookie)![0]
+  const path = `/dashboard/people/${other}/sessions`
+  t.match((await owner.get(`/dashboard/people/${other}`)).html, new RegExp(`${path}/${session}/end`))
+  t.equal((await kept.post(`${path}/${session}/end`)).status, 403)
+  t.equal((await owner.post(`${path}/ses_${'0'.repeat(26)}/end`)).status, 404)
+  t.equal((await lost.get('/dashboard/emails')).status, 200)
+  t.equal((await owner.post(`${path}/${session}/end`)).status, 303)
+  t.match(await knock(app, 'GET', '/dashboard', { cookie: lost.cookie }), { status: 303 })
+  t.equal((await kept.get('/dashboard/emails')).status, 200)
+})

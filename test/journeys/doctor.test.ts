@@ -5,11 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { readConfig } from '#src/base/config.ts'
-import { examineTargets } from '#src/cli/doctor.ts'
+import { examineIssuer, examineTargets } from '#src/cli/doctor.ts'
 import { examineMail } from '#src/cli/doctor-mail.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { openDnsServer } from '../support/dns-server.ts'
 import { jetpost } from '../support/jetpost.ts'
+import { startOidcIssuer } from '../support/oidc-issuer.ts'
 import { openRelay } from '../support/relay.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
@@ -48,6 +49,16 @@ t.test('webhooks to private addresses are warned of where the public URL is publ
     ok: null,
     says: /^unset JETPOST_WEBHOOK_ALLOW_PRIVATE, as https:\/\/mail\.example is public: /
   })
+})
+
+t.test('the issuer of sign-in is asked who it is', async t => {
+  const issuer = await startOidcIssuer(t, 'http://localhost:8080/dashboard/oidc/callback')
+  const look = (url: string) =>
+    examineIssuer(readConfig({ JETPOST_OIDC_ISSUER: url, JETPOST_OIDC_CLIENT_ID: issuer.clientId }))
+  t.strictSame(await examineIssuer(readConfig({})), [], 'there is none')
+  t.match(await look(issuer.url), [{ name: 'sign-in', ok: true, says: `${issuer.url} answers` }])
+  t.match(await look(`${issuer.url}/realms/other`), [{ ok: false, says: /: nobody can sign in there: ./ }])
+  t.match(await look('http://localhost:9'), [{ ok: false, says: /^http:\/\/localhost:9: nobody can sign in there: ./ }])
 })
 
 t.test('a relay is asked as the sender would ask it', async t => {

@@ -1,5 +1,5 @@
 import type { Bus } from '#src/nats/connect.ts'
-import { visit } from './dashboard.ts'
+import { knock, visit } from './dashboard.ts'
 import { startHookSink } from './hook-sink.ts'
 import { dsn, handIn, letter } from './inbound-peer.ts'
 import { openLived } from './lived.ts'
@@ -39,9 +39,11 @@ export async function openWorld (
   await Promise.all([
     ask('POST', '/api/domains', { name: 'shop-of-ada.example' }),
     ask('POST', '/api/keys', { name: 'Till in Lane 4', scopes: ['emails:send'], domains: ['*'] }),
-    ask('POST', '/api/users', { email: 'grace-of-the-shop@example.com', role: 'developer' }),
     ask('POST', '/api/suppressions', { address: 'suppressed-by-hand@customer.example' })
   ])
+  const grace = await ask('POST', '/api/users', { email: 'grace-of-the-shop@example.com', role: 'developer' })
+  const { url: link } = await ask('POST', `/api/users/${grace.id}/link`)
+  await knock(app, 'POST', '/dashboard/link', { body: { token: new URL(link).searchParams.get('token')! } })
   await app.send({ to: 'late@example.com', scheduled_at: new Date(Date.now() + 86_400_000).toISOString() })
   const last = (await app.send({
     to: `Ada Lovelace <${CUSTOMER}>`,

@@ -33,6 +33,7 @@ const GROUPS: Array<[title: string, names: Array<keyof Config>]> = [
   ['People', ['oidcIssuer', 'oidcClientId', 'oidcClientSecret', 'oidcAllowedDomains', 'oidcDefaultRole']],
   ['Alerts', ['alertTo', 'alertFrom', 'alertUrl', 'alertSecret']],
   ['Accounts', ['suspendBounces', 'suspendComplaints']],
+  ['Traces', ['otlpEndpoint', 'traceRatio']],
   ['Embedded servers', ['natsBin', 'natsPort', 'postgresPort', 'catcherPort']]
 ]
 

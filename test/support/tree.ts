@@ -65,12 +65,14 @@ export interface TreeOptions {
   env?: Record<string, string>
   /** Kept after `dispose`; made and removed when left out. */
   dataDir?: string
+  /** The program; ours when left out. */
+  bin?: string
 }
 
 /** Starts a tree and lifts its key's limits out of the way. `dispose` kills what is left of it and removes its folder.
  */
 export async function startTree (
-  { env = {}, dataDir }: TreeOptions = {}
+  { env = {}, dataDir, bin = BIN }: TreeOptions = {}
 ): Promise<Tree & { dispose(): Promise<void> }> {
   const folder = dataDir ?? mkdtempSync(join(tmpdir(), 'jetpost-tree-'))
   const settings: NodeJS.ProcessEnv = {
@@ -97,14 +99,15 @@ export async function startTree (
     stop,
     start,
     cli: async (...args) =>
-      (await promisify(execFile)(process.execPath, [BIN, ...args], { env: settings, timeout: CLI_MS })).stdout,
-    request: (method, path, body) => request(tree.url, method, path, body).catch(explain),
+      (await promisify(execFile)(process.execPath, [bin, ...args], { env: settings, timeout: CLI_MS })).stdout,
+    request: (method, path, body) =>
+      request(tree.url, method, path, body).catch(error => explain(error, `${method} ${path}`)),
     log: () => readFileSync(logFile, 'utf8')
   }
 
   async function start (): Promise<void> {
     const log = openSync(logFile, 'a', 0o600)
-    child = spawn(process.execPath, [BIN, 'start'], {
+    child = spawn(process.execPath, [bin, 'start'], {
       env: { ...settings, PORT: port },
       stdio: ['ignore', 'pipe', log]
     })
@@ -132,11 +135,13 @@ export async function startTree (
     return { code, signal: name, ms: Math.round(performance.now() - beginMs) }
   }
 
-  /** Nobody answers, since it has died: its last words say more than the refused connection. */
-  function explain (error: unknown): never {
+  /** Its last words say more than a refused connection, or than one without an answer. */
+  function explain (error: unknown, what: string): never {
     const { exitCode, signalCode } = child!
-    if (exitCode === null && signalCode === null) throw error
-    throw new Error(`Jetpost has ended with ${exitCode ?? signalCode}:\n${tree.log().slice(-4000)}`, { cause: error })
+    const isAlive = exitCode === null && signalCode === null
+    if (isAlive && (error as Error).name !== 'TimeoutError') throw error
+    const why = isAlive ? 'Jetpost does not answer' : `Jetpost has ended with ${exitCode ?? signalCode}`
+    throw new Error(`${what}: ${why}:\n${tree.log().slice(-4000)}`, { cause: error })
   }
 
   async function dispose (): Promise<void> {

@@ -2,6 +2,8 @@ import type * as OpenidClient from 'openid-client'
 import { foldAddress } from '#streams/user/decide.ts'
 import type { UserRole } from '#streams/user/roles.ts'
 import type { OidcIdentity } from '#src/actions/user-session.ts'
+import type { Config } from '#src/base/config.ts'
+import { asError } from '#src/base/errors.ts'
 import { isLocalUrl } from '#src/base/mail-links.ts'
 
 /** How people sign in elsewhere, as the settings have it. */
@@ -14,6 +16,19 @@ export interface OidcSettings {
   allowedDomains: string[]
   /** What they are then. */
   defaultRole: UserRole
+}
+
+/** Undefined where people sign in here alone. */
+export function oidcSettingsOf (
+  { oidcIssuer, oidcClientId, oidcClientSecret, oidcAllowedDomains, oidcDefaultRole }: Config
+): OidcSettings | undefined {
+  return oidcIssuer === null || oidcClientId === null ? undefined : {
+    issuer: oidcIssuer,
+    clientId: oidcClientId,
+    clientSecret: oidcClientSecret,
+    allowedDomains: oidcAllowedDomains,
+    defaultRole: oidcDefaultRole as UserRole
+  }
 }
 
 /** What one sign-in must come back with; kept by the browser, sealed. */
@@ -40,6 +55,11 @@ export class Oidc {
     this.settings = settings
     this.host = new URL(settings.issuer).host
     this.redirectUri = `${publicUrl}/dashboard/oidc/callback`
+  }
+
+  /** Why nobody can sign in there now, or null. */
+  async fault (): Promise<string | null> {
+    return await this.open().then(() => null, error => asError(error).message)
   }
 
   /** Where the browser goes to sign in, and what it must come back with. `again` = also where it is signed in there.

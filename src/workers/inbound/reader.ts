@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { deadline } from '#src/base/errors.ts'
+import { EXEC_ARGV } from '#src/base/exec-argv.ts'
 import type { BounceReport } from '#src/feedback/report.ts'
 
 export interface ReaderOptions {
@@ -62,7 +63,7 @@ export class ReportReader {
   }
 
   private async start (): Promise<Thread> {
-    const worker = new Worker(this.module, { execArgv: [], resourceLimits: MEMORY })
+    const worker = new Worker(this.module, { execArgv: EXEC_ARGV, resourceLimits: MEMORY })
     const ended = new Promise<never>((_resolve, reject) =>
       worker.on('error', reject).once('exit', () => reject(new Error('the reader ended')))
     )

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { projections } from '#projections/list.ts'
+import { EXEC_ARGV } from '#src/base/exec-argv.ts'
 import type { Positions } from '#src/postgres/checkpoint.ts'
 import type { RebuildPart } from './parts.ts'
 import type { ProjectingOptions } from './project-range.ts'
@@ -41,7 +42,7 @@ export async function projectPartOnThread (task: ThreadTask, options: ThreadOpti
   signal.throwIfAborted()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const worker = new Worker(new URL('./rebuild-thread.ts', import.meta.url), {
-    execArgv: [],
+    execArgv: EXEC_ARGV,
     workerData: task,
     resourceLimits: MEMORY
   })

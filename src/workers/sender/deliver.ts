@@ -3,6 +3,7 @@ import { scheduleSend } from '#src/actions/due-send.ts'
 import { type RecipientRef } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
+import { inSpan } from '#src/base/tracing.ts'
 import { outcomeOf } from '#src/feedback/reply.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import {
@@ -100,10 +101,26 @@ export class Deliverer {
         if (obstacle !== null) return await this.recorder.record(ref, progress, obstacle)
         const next = this.options.isSuspended(ref.request.fact.account)
           ? this.options.suspensionMs
-          : await this.send(ref, content, trigger, progress)
+          : await this.inSpan(ref, () => this.send(ref, content, trigger, progress))
         return typeof next === 'number' ? await this.postpone(ref, progress, next) : next
       }
     }
+  }
+
+  /** Tells what became of the recipient. */
+  private async inSpan (
+    { request: { fact }, n }: RecipientRef,
+    work: () => Promise<RecipientProgress | number>
+  ): Promise<RecipientProgress | number> {
+    const attributes = { 'jetpost.email': fact.data.email, 'jetpost.recipient': n }
+    return await inSpan({ name: 'SMTP', kind: 'client', parent: fact.trace, attributes }, async span => {
+      const next = await work()
+      if (typeof next !== 'number') {
+        const { status, attempts } = next.seen.state
+        span?.setAttributes({ 'jetpost.status': status, 'jetpost.attempt': attempts })
+      }
+      return next
+    })
   }
 
   /** A claim of this worker that this job did not make is from an earlier process: nobody works under it. */

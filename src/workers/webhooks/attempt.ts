@@ -10,6 +10,7 @@ import { idTimeMs } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
+import { inSpan, traceparentOf } from '#src/base/tracing.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { isGone, isSuccess, pausedMs, retryAfterMs, retryAtMs, type Pending } from '#streams/delivery/decide.ts'
@@ -59,6 +60,12 @@ export function signatureHeaders ({ keys, previous, id, timestampS, body }: Sign
     'webhook-timestamp': String(timestampS),
     'webhook-signature': previous === null ? standard(keys) : `${standard(keys)} ${standard(previous)}`
   }
+}
+
+/** The same under the names that Resend's receivers look for. */
+function underSvixNames (headers: Record<string, string>): Record<string, string> {
+  const three = ['id', 'timestamp', 'signature'].map(name => [`svix-${name}`, headers[`webhook-${name}`]!])
+  return { ...headers, ...Object.fromEntries(three) }
 }
 
 export interface RequesterOptions {
@@ -175,7 +182,29 @@ export class Requester {
     return { success: null, holdMs: 0, record: () => inTurn(() => failDelivery(factLog, pending, 'event_gone')) }
   }
 
-  private async post ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
+  private async post (pending: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
+    const { owed, attempts, trace: parent } = pending
+    const attributes = {
+      'http.request.method': 'POST',
+      'server.address': new URL(webhook.url).hostname,
+      'jetpost.webhook': owed.webhook,
+      'jetpost.delivery': owed.delivery,
+      'jetpost.attempt': attempts + 1
+    }
+    return await inSpan({ name: 'POST', kind: 'client', parent, attributes }, async span => {
+      const traceparent = span === null ? undefined : traceparentOf(span)
+      const exchange = await this.exchange(pending, webhook, body, traceparent === undefined ? {} : { traceparent })
+      if (exchange.result.status !== null) span?.setAttribute('http.response.status_code', exchange.result.status)
+      return exchange
+    })
+  }
+
+  private async exchange (
+    { owed }: Pending,
+    webhook: WebhookEntry,
+    body: Uint8Array,
+    ofTrace: Record<string, string>
+  ): Promise<Exchange> {
     const { clock } = this.options.factLog
     const signedMs = clock.nowMs()
     const { url } = webhook
@@ -187,10 +216,8 @@ export class Requester {
       return { url, headers: plain, result: UNSIGNED, startedMs: signedMs }
     }
     const id = owed.batch ? owed.delivery : owed.events[0]!.id
-    const headers = {
-      ...plain,
-      ...signatureHeaders({ keys, previous, id, timestampS: Math.floor(signedMs / 1000), body })
-    }
+    const signed = signatureHeaders({ keys, previous, id, timestampS: Math.floor(signedMs / 1000), body })
+    const headers = { ...plain, ...ofTrace, ...(owed.format === undefined ? signed : underSvixNames(signed)) }
     // Signing took a while, and the request's duration counts from here.
     const startedMs = clock.nowMs()
     const poster = this.options.posterOf(webhook.account)

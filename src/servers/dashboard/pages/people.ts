@@ -1,3 +1,4 @@
+import { principalOf } from '#streams/session/decide.ts'
 import { userGrantFault, operatorRoleFault } from '#streams/user/decide.ts'
 import { ROLE_MEANINGS, USER_ROLES, type UserRole } from '#streams/user/roles.ts'
 import { keysOfUser } from '#src/actions/key.ts'
@@ -28,7 +29,8 @@ import {
   type Faults
 } from '../parts.ts'
 import { createSubmitOnce, type SubmitOnce } from '../submit-once.ts'
-import type { PageResult, Pages, Visit } from '../visit.ts'
+import { PageNotFound, type PageResult, type Pages, type Visit } from '../visit.ts'
+import { endOne, openSessions, sessionTable } from './sessions.ts'
 
 const PATH = '/dashboard/people'
 const ABOVE = html`<a href="${PATH}">People</a>`
@@ -43,6 +45,7 @@ export function peoplePages (pages: Pages, context: DashboardContext): void {
   pages.get('/people/:id', 'users:read', async visit => await people.show(visit))
   postConfirmed('/people/:id', 'users:write', async visit => await people.update(visit))
   postConfirmed('/people/:id/link', 'users:write', async visit => await people.link(visit))
+  pages.post('/people/:id/sessions/:session/end', 'users:write', async visit => await people.endSession(visit))
   postConfirmed('/people/:id/remove', 'users:write', async visit => await people.remove(visit))
 }
 
@@ -75,9 +78,31 @@ class PeoplePages {
 
   async show (visit: Visit, faults: Faults = NO_FAULTS): Promise<PageResult> {
     const user = await visit.api.users.get(visit.params.id!)
-    const { services: { directory } } = this.context
-    const keys = keysOfUser(directory.now, user.id).length
-    return pageResult(user.name, personPage(visit, user, keys, faults), faults)
+    const { now } = this.context.services.directory
+    const keys = keysOfUser(now, user.id).length
+    return pageResult(
+      user.name,
+      personPage(visit, user, { keys, sessions: this.sessionsCard(visit, user) }, faults),
+      faults
+    )
+  }
+
+  private sessionsCard (visit: Visit, { id, name }: User): Html {
+    const principal = principalOf(this.context.services.directory.now, id)
+    const sessions = principal === undefined ? [] : openSessions(this.context, principal, visit.nowMs)
+    if (principal === undefined || sessions.length === 0) return html``
+    const list = sessionTable(visit, `Sessions of ${name}`, sessions, { principal, path: `${PATH}/${id}/sessions` })
+    return html`<section class="card"><h2>Sessions</h2>${list}</section>`
+  }
+
+  async endSession (visit: Visit): Promise<PageResult> {
+    const { id, role } = await visit.api.users.get(visit.params.id!)
+    const principal = principalOf(this.context.services.directory.now, id)
+    if (principal === undefined || !mayGive(visit, role)) throw new PageNotFound()
+    const sessions = openSessions(this.context, principal, visit.nowMs)
+    const ended = await endOne(this.context, visit, sessions, visit.params.session!)
+    if (ended.id === visit.session.id) return { to: '/dashboard/sign-in' }
+    return { to: `${PATH}/${id}`, notice: 'That browser is signed out.' }
   }
 
   async update (visit: Visit): Promise<PageResult> {
@@ -204,8 +229,14 @@ ${copyable(url, 'Copy the link')}</div>
 <p><a class="button" href="${PATH}/${id}">${name}</a> <a class="button" href="${PATH}">All people</a></p>`
 }
 
-/** One person with the forms. `keys` = how many working keys come from them. */
-function personPage (visit: Visit, user: User, keys: number, faults: Faults): Html {
+/** What there is of a person beside the entry: how many working keys come from them, and their sessions. */
+interface Belongings {
+  keys: number
+  sessions: Html
+}
+
+/** One person with the forms. */
+function personPage (visit: Visit, user: User, { keys, sessions }: Belongings, faults: Faults): Html {
   const isSelf = user.id === visit.principal.id
   const title = html`${user.name} ${isSelf && badge('you', 'good')}`
   const details = detailList([
@@ -216,7 +247,7 @@ function personPage (visit: Visit, user: User, keys: number, faults: Faults): Ht
     ['Added', time(user.created_at, visit.nowMs)]
   ])
   const forms = mayGive(visit, user.role)
-    ? html`${editForm(visit, user, faults)}${linkCard(visit, user)}${removeCard(visit, user, keys, isSelf)}`
+    ? html`${editForm(visit, user, faults)}${linkCard(visit, user)}${sessions}${removeCard(visit, user, keys, isSelf)}`
     : html`<p class="box calm">You may not change this person, who may do more than you.</p>`
   return html`${heading(title, null, ABOVE)}${faultBox(faults)}
 <section class="card"><h2>Details</h2>${details}<p>${copyable(user.id, 'Copy the id')}</p>

@@ -1,4 +1,5 @@
 import { Refusal } from '#streams/define.ts'
+import type { Principal } from '#streams/directory.ts'
 import { endMs, isOver } from '#streams/session/decide.ts'
 import type { SessionEntry } from '#streams/session/state.ts'
 import { PASSKEY_NAME_LENGTH_MAX } from '#streams/user/facts.ts'
@@ -17,33 +18,44 @@ import { PageNotFound, resultOrThrow, type PageResult, type Pages, type Visit } 
 
 /** The sessions of the visitor's key or user: signing out one by one, and everywhere; a user's passkeys. */
 export function sessionsPages (pages: Pages, context: DashboardContext): void {
-  const { services } = context
+  const own = ({ principal, nowMs }: Visit) => openSessions(context, principal, nowMs)
   pages.get('/sessions', null, async visit => page(visit, context, own(visit)))
 
   pages.post('/sessions/end', null, async visit => {
-    await end(visit, own(visit))
+    await endNow(context, visit, own(visit))
     return { to: SIGN_IN }
   })
 
   pages.post('/sessions/:id/end', null, async visit => {
-    const session = own(visit).find(({ id }) => id === visit.params.id)
-    if (session === undefined) throw new PageNotFound('This session does not exist, or has ended.')
-    await end(visit, [session])
+    const session = await endOne(context, visit, own(visit), visit.params.id!)
     return session.id === visit.session.id ? { to: SIGN_IN } : { to: PATH, notice: 'That browser is signed out.' }
   })
 
   passkeyPages(pages, context)
+}
 
-  async function end (visit: Visit, sessions: SessionEntry[]): Promise<void> {
-    await services.directory.reached(await endSessions(services, visit.asker, sessions), SEEN_MS)
-  }
+/** Of a key or a user, the latest first. */
+export function openSessions ({ services }: DashboardContext, principal: Principal, nowMs: number): SessionEntry[] {
+  return sessionsOf(services, principal.id)
+    .filter(session => !isOver(session, principal, nowMs))
+    .toSorted((a, b) => b.createdAt.localeCompare(a.createdAt))
+}
 
-  /** The latest first. */
-  function own (visit: Visit): SessionEntry[] {
-    return sessionsOf(services, visit.principal.id)
-      .filter(session => !isOver(session, visit.principal, visit.nowMs))
-      .toSorted((a, b) => b.createdAt.localeCompare(a.createdAt))
-  }
+async function endNow ({ services }: DashboardContext, { asker }: Visit, sessions: SessionEntry[]): Promise<void> {
+  await services.directory.reached(await endSessions(services, asker, sessions), SEEN_MS)
+}
+
+/** Ends the one with this id; resolves to it. */
+export async function endOne (
+  context: DashboardContext,
+  visit: Visit,
+  sessions: SessionEntry[],
+  id: string
+): Promise<SessionEntry> {
+  const session = sessions.find(session => session.id === id)
+  if (session === undefined) throw new PageNotFound('This session does not exist, or has ended.')
+  await endNow(context, visit, [session])
+  return session
 }
 
 const PATH = '/dashboard/sessions'
@@ -91,7 +103,7 @@ function page (visit: Visit, context: DashboardContext, sessions: SessionEntry[]
       page: html`${heading('Sessions', everywhere)}
 <p class="hint">You are signed in with the key <strong>${visit.principal.name}</strong>. A session ends after 14 days,
 after about a day without use, and when its key or the secret it was opened with ends.</p>
-${table('Sessions of this key', columnsFor(visit), sessions)}`
+${sessionTable(visit, 'Sessions of this key', sessions)}`
     }
   }
   return {
@@ -102,7 +114,7 @@ ${table('Sessions of this key', columnsFor(visit), sessions)}`
 ${context.ways.passkeys !== null && passkeysCard(visit, user)}
 <section class="card"><h2>Sessions</h2>
 <p class="hint">A session ends after 14 days, and after about a day without use.</p>
-${table('Your sessions', columnsFor(visit), sessions)}</section>`
+${sessionTable(visit, 'Your sessions', sessions)}</section>`
   }
 }
 
@@ -149,8 +161,14 @@ function removeButton (visit: Visit, id: string, name: string): Html {
   })
 }
 
-function columnsFor (visit: Visit): Array<Column<SessionEntry>> {
-  return [
+/** Those of the visitor, or of another `principal`; `path` = where each is ended. */
+export function sessionTable (
+  visit: Visit,
+  title: string,
+  sessions: SessionEntry[],
+  { principal, path }: { principal: Principal, path: string } = { principal: visit.principal, path: PATH }
+): Html {
+  const columns: Array<Column<SessionEntry>> = [
     {
       name: 'Browser',
       kind: 'wide',
@@ -160,7 +178,8 @@ function columnsFor (visit: Visit): Array<Column<SessionEntry>> {
     },
     { name: 'Address', cell: ({ ip }) => ip ?? 'unknown' },
     { name: 'Signed in', cell: ({ createdAt }) => time(createdAt, visit.nowMs) },
-    { name: 'Ends', cell: session => time(new Date(endMs(session, visit.principal)), visit.nowMs) },
-    { name: 'Action', cell: ({ id }) => actionButton(visit, 'Sign out', { action: `${PATH}/${id}/end` }) }
+    { name: 'Ends', cell: session => time(new Date(endMs(session, principal)), visit.nowMs) },
+    { name: 'Action', cell: ({ id }) => actionButton(visit, 'Sign out', { action: `${path}/${id}/end` }) }
   ]
+  return table(title, columns, sessions)
 }
