@@ -89,6 +89,9 @@ t.test('lists go back in time: statuses, filters and marks are those of then', a
   const begun = await who.get(at(createdAt))
   t.strictSame(statusesIn(begun.html), [`${first} queued`])
   t.match(begun.html, 'You see the account as of')
+  t.match((await who.get(at(createdAt, `&email=${last}`))).html, `data-email="${first}"`, 'one that was not there yet')
+  const other = await who.get('/dashboard/emails?email=..')
+  t.match(other, { status: 200, html: new RegExp(`data-email="${last}"`) }, 'what is no id is no path either')
   t.notMatch(begun.html, /\/(cancel|retry)"/, 'nothing can be done in the past')
   const delivered = timeline.find(({ type }: { type: string }) => type === 'email.delivered').time
   t.strictSame(statusesIn((await who.get(at(delivered))).html), [`${first} delivered`])

@@ -41,6 +41,7 @@ t.test('a person signs in with a key, comes to Activity, and signs out', async t
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   t.equal(await page.title(), 'Activity · Jetpost')
+  await page.locator('.who summary').click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.waitForURL('**/sign-in')
   t.strictSame(complaints, [])

@@ -151,6 +151,7 @@ t.test('a passkey is added, signs in without a name, and confirms', async t => {
   })
   await page.goto((await linkOf(id)).replace(url, ''))
   await page.getByRole('button', { name: 'Open the dashboard' }).click()
+  await page.locator('.who summary').click()
   await page.getByRole('link', { name: 'Your sign-in' }).click()
   await page.getByLabel('Name of a new passkey').fill('Laptop')
   await page.getByRole('button', { name: 'Add a passkey' }).click()
@@ -158,7 +159,8 @@ t.test('a passkey is added, signs in without a name, and confirms', async t => {
   t.strictSame(await flaws(page), [], 'axe: your sign-in')
   t.match(await userOf(id), { passkeys: 1 })
 
-  await page.getByRole('button', { name: 'Sign out', exact: true }).first().click()
+  await page.locator('.who summary').click()
+  await page.locator('.who').getByRole('button', { name: 'Sign out', exact: true }).click()
   await page.waitForURL('**/sign-in')
   const signIn = async () => {
     await page.goto('/dashboard/sign-in')

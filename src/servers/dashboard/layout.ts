@@ -72,10 +72,11 @@ export function pageFor (
 <button type="button" class="quiet menu" data-toggle="menu" aria-expanded="false" aria-controls="menu">Menu</button>
 <div id="menu"><a class="button finding" href="/dashboard/find" data-palette>${icon('search')}Find… <kbd>⌘K</kbd></a>
 <nav aria-label="Main"><ul>${links}</ul></nav>
-<div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.principal.name}</p>
-<p><a href="/dashboard/sessions">${isUser(visit.principal) ? 'Your sign-in' : 'Sessions'}</a></p>${
-      actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
-    }</div></div>
+<details class="who"><summary><span class="initial" aria-hidden="true">${
+      visit.account.name.slice(0, 1)
+    }</span><span><span title="${visit.account.id}">${visit.account.name}</span><span class="hint">${visit.principal.name}</span></span></summary><p><a href="/dashboard/sessions">${
+      isUser(visit.principal) ? 'Your sign-in' : 'Sessions'
+    }</a></p>${actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })}</details></div>
 </header>
 <main id="main" tabindex="-1"${isWide && html` class="whole"`}>
 <p id="stale" class="box warn" role="status" hidden>This page cannot refresh and may be out of date.</p>

@@ -9,6 +9,7 @@ import { asOfIn, COUNT_MAX, countsOf, maySee, readPage, readPastPage, type Activ
 import { activityList } from './activity-list.ts'
 import { selectedEmail } from './activity-selected.ts'
 import { timeTrack } from './activity-track.ts'
+import { idIn } from './webhook-format.ts'
 import {
   chips,
   filterForm,
@@ -91,18 +92,30 @@ async function screen (
   context: DashboardContext,
   { found: { shown, track }, filters, atMs, counts }: Screen
 ): Promise<Html> {
-  const wanted = visit.query.get('email')
-  const chosen = shown.rows.find(({ id }) => id === wanted)?.id ?? wanted ?? shown.rows[0]?.id ?? null
-  const isSeen = chosen !== null && maySee(visit, 'emails')
-  const selected = isSeen ? await selectedEmail(visit, context, chosen, atMs) : null
+  const { id: chosen, html: selected } = await selection(visit, context, shown, atMs)
   // It refreshes with the email that it shows, whatever comes above it.
-  const url = withQuery(visit, { email: selected === null ? null : chosen })
+  const url = withQuery(visit, { email: chosen })
   const marks = atMs === null ? live({ ...visit, url }, 'emails', 'activity') : html`id="activity"`
   return html`<div ${marks} class="activity ${selected !== null && 'split'}">
 ${atMs !== null && pastBanner(visit, atMs)}${statusTabs(visit, counts)}${chips(visit, filters)}
-<div class="panes">${activityList(visit, context, { page: shown, filters, atMs, selected: isSeen ? chosen : null })}
+<div class="panes">${activityList(visit, context, { page: shown, filters, atMs, selected: chosen })}
 ${selected}</div>
 ${maySee(visit, 'emails') && timeTrack(visit, context, track, atMs)}</div>`
+}
+
+/** The email that the URL names; where there is none, or none yet, the first of the list. */
+async function selection (
+  visit: Visit,
+  context: DashboardContext,
+  { rows }: ActivityPage,
+  atMs: number | null
+): Promise<{ id: string | null, html: Html | null }> {
+  const ids = maySee(visit, 'emails') ? [idIn('em', visit.query.get('email') ?? ''), rows[0]?.id ?? null] : []
+  for (const id of new Set(ids)) {
+    const shown = id === null ? null : await selectedEmail(visit, context, id, atMs)
+    if (shown !== null) return { id, html: shown }
+  }
+  return { id: null, html: null }
 }
 
 function pastBanner (visit: Visit, atMs: number): Html {

@@ -122,7 +122,7 @@ function bars (values: number[]): Html {
   const [width, height] = [4, 20]
   const most = Math.max(1, ...values)
   const shapes = values.map((value, i) => {
-    const px = Math.ceil(value / most * height)
+    const px = Math.max(1, Math.ceil(value / most * height))
     return html`<rect x="${i * width}" y="${height - px}" width="3" height="${px}"/>`
   })
   return html`<svg class="spark" width="${values.length * width}" height="${height}" aria-hidden="true">${shapes}</svg>`
