@@ -74,7 +74,8 @@ export function pageFor (
 <nav aria-label="Main"><ul>${links}</ul></nav>
 <details class="who"><summary><span class="initial" aria-hidden="true">${
       visit.account.name.slice(0, 1)
-    }</span><span><span title="${visit.account.id}">${visit.account.name}</span><span class="hint">${visit.principal.name}</span></span></summary><p><a href="/dashboard/sessions">${
+    }</span><span><span title="${visit.account.id}">${visit.account.name}</span>
+<span class="hint">${visit.principal.name}</span></span></summary><p><a href="/dashboard/sessions">${
       isUser(visit.principal) ? 'Your sign-in' : 'Sessions'
     }</a></p>${actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })}</details></div>
 </header>

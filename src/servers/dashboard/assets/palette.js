@@ -1,4 +1,5 @@
-// The palette: ⌘K finds pages, actions, ids, addresses and subjects; `g` and a letter go somewhere. The server searches.
+// The palette: ⌘K finds pages, actions, ids, addresses and subjects, which the server searches for; `g` and a letter
+// go somewhere.
 ;(() => {
   'use strict'
   const WAIT_MS = 100

@@ -4,8 +4,8 @@ import { html, type Html } from '#src/base/html.ts'
 import type { Email, EmailContent } from '#src/client/types.ts'
 import { readMail } from '#src/content/read.ts'
 import { download } from '../download.ts'
-import { framed, mailFrame, namedPictures, withPictures } from '../mail-frame.ts'
-import { counted, hiddenField, select, withQuery } from '../parts.ts'
+import { framed, imagesNote, mailFrame, namedPictures, withPictures } from '../mail-frame.ts'
+import { counted, hiddenField, select } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { PageNotFound, type Pages, type Visit } from '../visit.ts'
 import { shownAddress } from './email-format.ts'
@@ -78,15 +78,6 @@ function htmlPart (visit: Visit, id: string): Html {
   return html`<section class="card" aria-labelledby="html-title"><h2 id="html-title">HTML</h2>
 <p class="hint">${imagesNote(visit)} Scripts do not run; links open in a new window.</p>
 ${emailFrame(visit, id)}</section>`
-}
-
-/** That remote images are blocked, and the way to load them. */
-export function imagesNote (visit: Visit): Html {
-  const isOpen = visit.query.get('images') === '1'
-  const toggle = withQuery(visit, { images: isOpen ? null : '1' })
-  return isOpen
-    ? html`Remote images are loaded. <a href="${toggle}">Block images</a>`
-    : html`Remote images blocked to protect privacy. <a href="${toggle}">Load images</a>`
 }
 
 /** The HTML of an email in a frame. */

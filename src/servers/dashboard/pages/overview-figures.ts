@@ -128,14 +128,14 @@ function bars (values: number[]): Html {
   return html`<svg class="spark" width="${values.length * width}" height="${height}" aria-hidden="true">${shapes}</svg>`
 }
 
-/** The totals of the period, each beside that of the previous period. `tests` = recipients that are left out. */
-export function tiles ({ period, now, before, points }: PeriodFigures, tests: number): Html {
+/** Each total beside that of the previous period. */
+function tileList (now: Figures, before: Figures): Tile[] {
   const rate = (name: Extract<keyof Figures, `${string}_rate`>) => ({
     value: percent(now[name]),
     before: percent(before[name])
   })
   const settled = now.delivered + now.bounced + now.failed
-  const list: Tile[] = [
+  return [
     {
       label: 'Accepted',
       series: 'accepted',
@@ -177,21 +177,21 @@ export function tiles ({ period, now, before, points }: PeriodFigures, tests: nu
       of: `${number(now.unsubscribed)} of delivered`
     }
   ]
-  return html`<ul class="tiles wide">${
-    list.map(({ label, value, of, before: was, series }) =>
-      html`<li class="tile"><span class="label">${label}</span>
+}
+
+/** The totals of the period with their bars. `tests` = recipients that are left out. */
+export function tiles ({ period, now, before, points }: PeriodFigures, tests: number): Html {
+  const items = tileList(now, before).map(({ label, value, of, before: was, series }) =>
+    html`<li class="tile"><span class="label">${label}</span>
 <span class="value">${value}</span><span class="hint">${of}<br>before: ${was}</span>${
-        bars(points.map(({ counts }) => counts[series]))
-      }</li>`
-    )
-  }</ul>
-<p class="hint">Since ${
-    labelOf(period, points[0]!.startMs)
-  } (UTC). Compared with the previous ${period.text}. Delivery and
-bounce rates are shares of delivered, bounced and failed recipients; other rates are shares of delivered ones. Opens and
-clicks by programs are not counted.${
-    tests > 0 && html` Test addresses of ${SANDBOX_DOMAIN} are left out: ${counted(tests, 'recipient')}.`
-  }</p>`
+      bars(points.map(({ counts }) => counts[series]))
+    }</li>`
+  )
+  const since = labelOf(period, points[0]!.startMs)
+  return html`<ul class="tiles wide">${items}</ul>
+<p class="hint">Since ${since} (UTC). Compared with the previous ${period.text}. Delivery and bounce rates are shares of
+delivered, bounced and failed recipients; other rates are shares of delivered ones. Opens and clicks by programs are not
+counted.${tests > 0 && html` Test addresses of ${SANDBOX_DOMAIN} are left out: ${counted(tests, 'recipient')}.`}</p>`
 }
 
 export function charts ({ period, points }: PeriodFigures): Html {

@@ -131,9 +131,9 @@ const DELIVERIES = '/dashboard/webhooks/deliveries'
 /** A search by id for the heads of pages; `sought` = what was not found. */
 export function findDelivery (sought = ''): Html {
   const fault = sought !== '' && html`<span class="fault" role="alert">No delivery has this id.</span>`
-  return html`<form method="get" action="${DELIVERIES}" class="find-one" role="search" aria-label="One delivery">${fault}
-<input name="q" value="${sought}" aria-label="Find a delivery" placeholder="whd_…, ev_… or em_…" autocomplete="off"
- spellcheck="false"><button>Find</button></form>`
+  return html`<form method="get" action="${DELIVERIES}" class="find-one" role="search" aria-label="One delivery">
+${fault}<input name="q" value="${sought}" aria-label="Find a delivery" placeholder="whd_…, ev_… or em_…"
+ autocomplete="off" spellcheck="false"><button>Find</button></form>`
 }
 
 /** A form of filters, and the deliveries it finds, newest first, or its faults. */

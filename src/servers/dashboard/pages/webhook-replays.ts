@@ -39,8 +39,8 @@ export function replayProgress ({ query }: Visit, { webhook, state, made, from, 
   const bar = all !== null && html`<progress max="${all}" value="${made}" aria-label="Progress"></progress>`
   const period = new URLSearchParams({ since: from, until: to, state: 'failed' }).toString()
   const end = state !== 'running' &&
-    html`<p class="hint">New failures of this period: <a href="/dashboard/webhooks/${webhook}?${period}">what failed</a>.
-The receiver's answers are under Deliveries.</p>`
+    html`<p class="hint">New failures of this period:
+<a href="/dashboard/webhooks/${webhook}?${period}">what failed</a>. The receiver's answers are under Deliveries.</p>`
   return html`<section class="card" role="status"><h2>${text}</h2>${bar}${end}</section>`
 }
 
