@@ -108,6 +108,21 @@ const HSTS = 'max-age=31536000'
 /** More than the headers hold: an id of any length is just one that does not exist. */
 const PARAM_CHARS_MAX = 64 * 1024
 
+/** What a browser shows where nothing is. */
+const NOT_FOUND = '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Page not found</title></head>' +
+  '<body><h1>Page not found</h1><p>There is nothing at this address. <a href="/dashboard">Open the dashboard</a></p>' +
+  '</body></html>'
+const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff'
+}
+
+/** A browser names HTML first; clients of the API do not. */
+function isForPerson ({ method, headers: { accept = '' } }: FastifyRequest): boolean {
+  return method === 'GET' && accept.startsWith('text/html')
+}
+
 /** The one HTTP server, for main and tests alike: api, tracking, mailbox and ops, each a context with its own rules. */
 export function buildHttp (options: HttpOptions): FastifyInstance {
   const { log, metrics, api, operations, publicUrl } = options
@@ -133,7 +148,11 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     }
   })
   recordRequests(app, metrics, log)
-  app.setNotFoundHandler(async (request, reply) => await refuse(request, reply, notFound()))
+  app.setNotFoundHandler(async (request, reply) =>
+    await (isForPerson(request)
+      ? reply.code(404).headers(PAGE_HEADERS).send(NOT_FOUND)
+      : refuse(request, reply, notFound()))
+  )
   // For what has no context of its own, such as /metrics: Fastify's own handler sends the message of any error.
   app.setErrorHandler(async (error: FastifyError, request, reply) => {
     if ((error.statusCode ?? 500) < 500) return await reply.send(error)

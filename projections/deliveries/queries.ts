@@ -6,6 +6,8 @@ import { DELIVERY_STATES, type DeliveryStateName } from './project.ts'
 
 /** The last requests shown of one delivery: a run has 11 at most, and any number of replays may follow. */
 const ATTEMPTS_MAX = 100
+/** The same in a list. */
+const BRIEF_ATTEMPTS_MAX = 20
 
 /** A delivery as lists show it. Its events and `requested_at` apart, everything is about its last run: that of the
  *  greatest replay, or the first. */
@@ -172,14 +174,21 @@ const TRIES = sql`(select jsonb_agg(to_jsonb(last) order by seq) from (
     select * from delivery_attempts where delivery = deliveries.id
     order by seq desc limit ${ATTEMPTS_MAX}) last) as tries`
 
-/** The deliveries of one email's events, each with its last requests: the first requested first, `limit` at most. */
+/** When each request was and what came of it, without what was said: for lists, which have many deliveries. */
+const BRIEF_TRIES = sql`(select jsonb_agg(to_jsonb(last) order by seq) from (
+    select seq, replay, attempt, at, duration_ms, http_status, '' as response, error, error_kind, '' as url,
+      '{}'::jsonb as headers
+    from delivery_attempts where delivery = deliveries.id order by seq desc limit ${BRIEF_ATTEMPTS_MAX}) last) as tries`
+
+/** The deliveries of these emails' events, each with its last requests: the first requested first, `limit` at most.
+ *  `brief` = without what was sent and answered. */
 export function deliveriesAbout (
-  { account, email, limit }: { account: string, email: string, limit: number }
+  { account, emails, limit, brief = false }: { account: string, emails: string[], limit: number, brief?: boolean }
 ): Query<DeliveryRecord[]> {
   return {
-    sql: sql`select ${COLUMNS}, ${TRIES} from (
-        (select * from deliveries where email = ${email} offset 0)
-        union all (select * from deliveries where emails @> ${[email]}::text[] offset 0)) deliveries
+    sql: sql`select ${COLUMNS}, ${brief ? BRIEF_TRIES : TRIES} from (
+        (select * from deliveries where email = any(${emails}::text[]) offset 0)
+        union all (select * from deliveries where emails && ${emails}::text[] offset 0)) deliveries
       where account = ${account} order by requested_at, id limit ${limit}`,
     read: rows => rows.map(recordOf)
   }

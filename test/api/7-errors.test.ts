@@ -193,3 +193,17 @@ t.test('7 bytes that are not UTF-8 are malformed, not replaced', async t => {
   })
   t.equal(response.status, 400)
 })
+
+t.test('7 where nothing is, a browser gets a page, and everybody else the error', async t => {
+  const page = await app.request('GET', '/nothing', {
+    headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
+  })
+  t.match(page, { status: 404, body: /<h1>Page not found<\/h1>/ })
+  t.match(page.headers.get('content-security-policy'), "default-src 'none'")
+  for (const accept of ['*/*', 'application/json']) {
+    t.match(await app.request('GET', '/nothing', { headers: { accept } }), {
+      status: 404,
+      body: { error: 'Not found' }
+    })
+  }
+})

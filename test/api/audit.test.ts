@@ -160,8 +160,8 @@ t.test('only keys with the scope see it, each its own account, and so does the d
     html: 'Removed the domain audit.example'
   })
   t.match(await mine.get('/dashboard/audit/export'), { status: 200, html: 'Created the key Auditor' })
-  t.match(await mine.get('/dashboard'), { html: 'href="/dashboard/audit"' })
-  t.notMatch(await others.get('/dashboard'), { html: 'href="/dashboard/audit"' })
+  t.match(await mine.get('/dashboard/emails'), { html: 'href="/dashboard/audit"' })
+  t.notMatch(await others.get('/dashboard/emails'), { html: 'href="/dashboard/audit"' })
   for (const path of ['audit', 'audit/export']) t.equal((await others.get(`/dashboard/${path}`)).status, 403)
 
   const stranger = await app.newAccountKey({ limited: true })

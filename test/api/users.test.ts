@@ -93,7 +93,7 @@ t.test('a link signs its user in once, on any node', async t => {
   t.match(opened, { status: 303, to: '/dashboard' })
   t.match(await openLink(url), { status: 422, html: /already used/ })
   const visitor = await visitorWith(app, cookieOf(opened)!)
-  const { html } = await visitor.get('/dashboard')
+  const { html } = await visitor.get('/dashboard/emails')
   t.match(html, /Grace/)
   await until(async () => (await app.request('GET', `/api/users/${id}`)).body.last_seen_at !== null)
   t.match((await app.request('GET', `/api/audit?actor=${id}`)).body.data, [{
@@ -113,7 +113,7 @@ t.test('a removed user is signed out everywhere, and an older link opens nothing
     t.match(shown, { status: 303, to: /^\/dashboard\/sign-in/ })
   }
   t.equal((await add({ email, role: 'owner' })).body.id, id)
-  t.match(await openLink(url), { status: 422, html: /not valid/ })
+  t.match(await openLink(url), { status: 422, html: /invalid or expired/ })
   t.equal((await visitor.get('/dashboard/emails')).status, 303)
 })
 
@@ -141,6 +141,6 @@ t.test('the last owner of an account stays one', async t => {
   const { body: { id } } = await request('POST', '/api/users', { email: 'only@example.com', role: 'owner' })
   const { body: { url } } = await request('POST', `/api/users/${id}/link`)
   const visitor = await visitorWith(app, cookieOf(await openLink(url))!)
-  t.match((await visitor.get('/dashboard')).html, /only@example.com/)
+  t.match((await visitor.get('/dashboard/emails')).html, /only@example.com/)
   t.match(await request('PATCH', `/api/users/${id}`, { role: 'viewer' }), { status: 200 }, 'a key may change it')
 })

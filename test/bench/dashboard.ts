@@ -41,9 +41,10 @@ interface Side {
 
 /** The dashboard's pages: its routes, with the parameters they are linked with. */
 const PAGES = [
-  '/',
-  '/?period',
   '/emails',
+  '/emails?as_of',
+  '/overview',
+  '/overview?period',
   '/emails?tag',
   '/emails?cursor',
   '/webhooks',

@@ -27,9 +27,8 @@ export async function takeScreenshots (folder: string): Promise<void> {
       for (const url of some.filter(url => shown.get(url)!.html.startsWith('<!doctype html>\n<html lang="en">'))) {
         const { searchParams } = new URL(url, app.url)
         const view = searchParams.get('tab') ?? searchParams.get('view') ?? ''
-        const file = [name.slice('GET /'.length).replaceAll(/[/:]+/g, '-') || 'overview', view].filter(part =>
-          part !== ''
-        ).join('-')
+        const file = [name.slice('GET /'.length).replaceAll(/[/:]+/g, '-') || 'home', view].filter(part => part !== '')
+          .join('-')
         // The page that has most to tell of its kind.
         const before = urls.get(file)
         if (before === undefined || shown.get(before)!.html.length < shown.get(url)!.html.length) urls.set(file, url)

@@ -37,10 +37,11 @@ const follow = async (token: string) => await knock(app, 'POST', '/dashboard/lin
 const isOpen = async (cookie: string) => (await knock(app, 'GET', '/dashboard/sessions', { cookie })).status === 200
 const tokenIn = (url: string) => new URL(url, app.url).searchParams.get('token')!
 
-t.test('a person signs in with a key, comes to the overview, and signs out', async t => {
+t.test('a person signs in with a key, comes to Activity, and signs out', async t => {
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
-  t.equal(await page.title(), 'Overview · Jetpost')
+  t.equal(await page.title(), 'Activity · Jetpost')
+  await page.locator('.who summary').click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.waitForURL('**/sign-in')
   t.strictSame(complaints, [])
@@ -65,11 +66,11 @@ t.test('keys of scope full and dashboard open it, test keys among them; others g
   for (
     const [secret, sentence] of [
       [sender.secret, 'Use a key with the scope full or dashboard'],
-      [ending.secret, 'No active key has this secret'],
-      [gone.secret, 'No active key has this secret'],
-      ['jp_live_never-made', 'No active key has this secret'],
-      ['', 'No active key has this secret'],
-      [own.id, 'No active key has this secret']
+      [ending.secret, 'That API key isn&#39;t valid'],
+      [gone.secret, 'That API key isn&#39;t valid'],
+      ['jp_live_never-made', 'That API key isn&#39;t valid'],
+      ['', 'That API key isn&#39;t valid'],
+      [own.id, 'That API key isn&#39;t valid']
     ] as const
   ) {
     const refused = await enter(secret)
@@ -152,14 +153,14 @@ t.test('a link is good for 15 minutes, where it was made, as it was made; JETPOS
   for (const none of [...forgedLinks(key), ...strange]) {
     const refused = await follow(none)
     t.equal(refused.status, 422)
-    t.match(refused.html, 'This sign-in link is not valid')
+    t.match(refused.html, 'This sign-in link is invalid or expired')
   }
   // The one who made it has the machine's clock.
   passedMs = LINK_MS
   const late = await follow(token)
   passedMs = behindMs + MINUTE_MS
   t.equal(late.status, 422)
-  t.match(late.html, 'This sign-in link has expired.')
+  t.match(late.html, 'This sign-in link is invalid or expired.')
 })
 
 // Behind a proxy that Jetpost was not told of all the world has one address: were every try counted, a stranger could
@@ -414,8 +415,9 @@ t.test('every response has the content policy', async t => {
   const { cookie } = ada
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const answers: Array<[number, Promise<Shown>]> = [
-    [200, ada.get('/dashboard')],
-    [200, ada.get('/dashboard/')],
+    [200, ada.get('/dashboard/emails')],
+    [303, ada.get('/dashboard')],
+    [303, ada.get('/dashboard/')],
     [404, ada.get('/dashboard/nowhere')],
     [404, ada.post('/dashboard/nowhere')],
     [403, ada.post('/dashboard/sign-out', { csrf: '' })],
@@ -488,7 +490,7 @@ t.test('an unexpected error is masked, and the log has it under the id of its re
   const http = buildHttp({ ...rooms, checks: [], metrics: createMetrics(), publicUrl: app.url, trustProxy: [], log })
   const { cookie } = await visit(app)
   const { statusCode, body, headers } = await http.inject({
-    url: '/dashboard',
+    url: '/dashboard/emails',
     headers: { cookie, 'x-request-id': 'my-request-1' }
   })
   await http.close()

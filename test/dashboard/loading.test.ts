@@ -88,10 +88,12 @@ t.test('new rows do not move what is under the pointer', async t => {
   const before = (await link.boundingBox())!
   for (let i = 0; i < 2; i++) {
     await app.send({ subject: `New ${i}` })
-    await page.getByRole('link', { name: `New ${i}` }).waitFor()
+    await page.getByRole('button', { name: `${i + 1} new` }).waitFor()
     const after = (await link.boundingBox())!
     t.ok(Math.abs(after.y - before.y) < 1, `${before.y} → ${after.y}`)
   }
+  await page.getByRole('button', { name: '2 new' }).click()
+  for (const name of ['New 0', 'New 1']) await page.getByRole('link', { name }).waitFor()
 })
 
 t.test('pages are compressed, but none that holds a text of its request, and none with a new secret', async t => {
@@ -123,6 +125,7 @@ t.test('where the language of the browser is no language tag, charts are drawn',
     "Object.defineProperty(navigator, 'language', { value: 'en-US@posix', configurable: true })"
   )
   await signIn(page, API_KEY)
+  await page.goto('/dashboard/overview')
   await page.locator('#volume .u-legend').waitFor()
   t.strictSame(complaints, [])
 })

@@ -138,8 +138,8 @@ t.test('a hostile mail runs nothing, reaches nothing, and loads images only on r
   t.equal(new URL(page.url()).pathname, `/dashboard/mailbox/${id}`)
   t.equal(await page.title(), '<script>alert(1)</script> · Jetpost')
   asked.length = 0
-  await page.getByRole('link', { name: 'Show images' }).click()
-  await page.getByRole('link', { name: 'Hide images' }).waitFor()
+  await page.getByRole('link', { name: 'Load images' }).click()
+  await page.getByRole('link', { name: 'Block images' }).waitFor()
   await frame.locator('#end').waitFor()
   for (const endMs = Date.now() + 5000; asked.length < 1 && Date.now() < endMs;) await page.waitForTimeout(20)
   t.strictSame(asked, ['/pixel'])

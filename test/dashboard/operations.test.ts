@@ -97,7 +97,7 @@ t.test('only the operator finds it', async t => {
   for (const path of ['/projections/emails/rebuild', '/projections/emails/stop', '/dead-letters/emails/retry']) {
     t.equal((await stranger.post(AT + path)).status, 404, path)
   }
-  t.notMatch((await stranger.get('/dashboard')).html, /Operations/)
+  t.notMatch((await stranger.get('/dashboard/emails')).html, /Operations/)
 })
 
 t.test('sending domains over the usual limits are named', async t => {
@@ -237,7 +237,7 @@ t.test('a dead-lettered fact is shown with its reason, and retried', async t => 
   const { html } = await operator.get(`${AT}/dead-letters`)
   t.match(textOf({ html }), /CONTROL \d+ suppression.acc_x.0123 unknown fact type "suppression.<b>unheard<\/b>" /)
   t.notMatch(html, '<b>unheard')
-  for (const path of [AT, '/dashboard']) {
+  for (const path of [AT, '/dashboard/overview']) {
     t.match(
       textOf(await operator.get(path)),
       /Projection suppressions has 1 dead-lettered fact It could not write them/,

@@ -51,6 +51,7 @@ t.test('an account without emails sees how to send the first one, and then its r
   const key = await app.newAccountKey()
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, key)
+  await page.goto('/dashboard/overview')
   await page.getByRole('heading', { name: 'Get started' }).waitFor()
   t.match(
     await page.getByRole('region', { name: 'The first email as a command' }).textContent(),
@@ -68,10 +69,11 @@ t.test('what happens is shown without waiting for the clock', async t => {
   await app.settled((await app.send({}, key)).body.id, 'delivered', key)
   const { page } = await openPage(t, app.url)
   await signIn(page, key)
+  await page.goto('/dashboard/overview')
   await page.clock.install()
   await page.clock.pauseAt(Date.now() + 60_000)
   const refreshed = page.waitForRequest(request => request.headers()['hx-target'] === 'figures')
-  await page.goto('/dashboard')
+  await page.goto('/dashboard/overview')
   await app.send({}, key)
   await refreshed
 })
@@ -86,6 +88,7 @@ t.test('charts are drawn, and what is looked at stays while the figures move on'
   const { page, complaints } = await openPage(t, app.url, { width: 390 })
   await page.clock.install()
   await signIn(page, key)
+  await page.goto('/dashboard/overview')
   for (const chart of ['volume', 'problems', 'reading']) t.ok(await drawnIn(page, chart) > 1000, chart)
   t.ok(await shadedIn(page, 'volume') > 100, 'the end that is not over is shaded')
   t.match(await page.locator('#volume-table tr').last().textContent(), /:00, so far/)
@@ -134,8 +137,8 @@ t.test('what needs attention is named, with its reason and where to fix it', asy
   await until(async () => (await app.request('GET', '/api/stats')).body.totals.bounced === 100)
   await until(async () => (await app.request('GET', `/api/webhooks/${gone.id}`)).body.status === 'disabled')
   const visitor = await visit(app)
-  await until(async () => /deliver(y|ies) to \S+\/gone failed/.test((await visitor.get('/dashboard')).html))
-  const { html } = await visitor.get('/dashboard')
+  await until(async () => /deliver(y|ies) to \S+\/gone failed/.test((await visitor.get('/dashboard/overview')).html))
+  const { html } = await visitor.get('/dashboard/overview')
   t.match(html, `Endpoint ${failing.url} is failing`)
   t.match(html, `Endpoint ${gone.url} is disabled`)
   t.match(html, /100\.0 % of emails bounced<\/strong><p>100 of 100 recipients in the last 24 hours/)
@@ -148,7 +151,7 @@ t.test('what needs attention is named, with its reason and where to fix it', asy
   t.match(html, `href="/dashboard/webhooks/${gone.id}?state=failed"`)
   t.match(html, /<dt>Scheduled<\/dt><dd><a href="\/dashboard\/emails\?status=scheduled">1<\/a>/)
   t.notMatch(
-    (await (await visit(app, await app.newAccountKey())).get('/dashboard')).html,
+    (await (await visit(app, await app.newAccountKey())).get('/dashboard/overview')).html,
     /shop\.example|Nightly|failing/,
     'nothing of another account'
   )
@@ -167,7 +170,7 @@ t.test('bounces and complaints of test addresses raise no alarm, and are said to
     return bounced === 50 && complained === 50
   })
   t.match((await app.request('GET', '/api/stats', { key })).body.totals, { accepted: 1, bounced: 0, complained: 0 })
-  const { html } = await (await visit(app, key)).get('/dashboard')
+  const { html } = await (await visit(app, key)).get('/dashboard/overview')
   t.notMatch(html, /of emails bounced|marked as spam/)
   t.match(html, 'Test addresses of sandbox.jetpost.test are left out: 100 recipients.')
 })
@@ -177,7 +180,7 @@ t.test('an endpoint that is deleted while its deliveries are counted does no har
   const { id } = data.find(({ url }: { url: string }) => url.endsWith('/gone'))
   const visitor = await visit(app)
   const client = await lockTables(t, databaseUrl, 'deliveries')
-  const asked = visitor.get('/dashboard')
+  const asked = visitor.get('/dashboard/overview')
   await until(async () =>
     (await client.query("select from pg_locks where not granted and relation = 'deliveries'::regclass")).rowCount! > 0
   )
@@ -190,8 +193,8 @@ t.test('a session that may not see keys reads nothing of them, and an invalid fi
   const { secret } = await app.newKey({ name: 'Watcher', scopes: ['dashboard'] })
   await app.newKey({ name: 'Soon over', expiresMs: Date.now() + DAY_MS })
   const visitor = await visit(app, secret)
-  t.notMatch((await visitor.get('/dashboard')).html, 'Soon over')
-  const wrong = await visitor.get('/dashboard?domain=not%20one')
+  t.notMatch((await visitor.get('/dashboard/overview')).html, 'Soon over')
+  const wrong = await visitor.get('/dashboard/overview?domain=not%20one')
   t.equal(wrong.status, 422)
   t.match(wrong.html, 'Domain must be a domain like example.com')
 })
@@ -221,7 +224,7 @@ t.test('operators see that mail leaves without links, others do not', async t =>
   const other = await relayed.newAccountKey()
   for (const key of [API_KEY, other]) {
     await relayed.settled((await relayed.send({}, key)).body.id, 'delivered', key)
-    const { html } = await (await visit(relayed, key)).get('/dashboard')
+    const { html } = await (await visit(relayed, key)).get('/dashboard/overview')
     t.equal(html.includes('Mail goes out without tracking and without unsubscribe links'), key === API_KEY)
   }
 })
@@ -230,17 +233,17 @@ t.test('while a projection does not answer, the page comes without it', async t 
   const visitor = await visit(app, await app.newAccountKey())
   const client = await lockTables(t, databaseUrl, 'email_states, stats_hours')
   const startMs = performance.now()
-  const { status, html } = await visitor.get('/dashboard')
+  const { status, html } = await visitor.get('/dashboard/overview')
   await client.query('rollback')
   t.equal(status, 200)
   t.ok(performance.now() - startMs < 5000, 'before the statement is given up')
   t.match(html, 'Statistics are unavailable')
   t.match(html, 'Needs attention')
-  t.match((await visitor.get('/dashboard')).html, 'Get started', 'and it is back')
+  t.match((await visitor.get('/dashboard/overview')).html, 'Get started', 'and it is back')
 })
 
 t.test('the page is small, and says what it loads', async t => {
-  const { html } = await (await visit(app, API_KEY)).get('/dashboard?period=7d')
+  const { html } = await (await visit(app, API_KEY)).get('/dashboard/overview?period=7d')
   t.ok(html.length < 60_000, `${html.length}`)
   t.match(html, /<script defer src="\/dashboard\/assets\/[^"]+\/uplot\.js">/)
 })

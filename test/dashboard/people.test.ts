@@ -57,7 +57,7 @@ t.test('who is invited signs in at the issuer, and is linked to the subject ther
   const { page, complaints } = await atDoor(t)
   t.strictSame(await flaws(page), [], 'axe: sign in')
   await signInElsewhere(page, 'ada')
-  await page.waitForURL('**/dashboard')
+  await page.waitForURL('**/dashboard/emails')
   t.match(await page.locator('.who').textContent(), /ada/)
   t.match(await userOf(id), { issuer: issuer.url })
   t.strictSame(await actionsOf(id), ['session.opened', 'user.linked'])
@@ -68,7 +68,7 @@ t.test('who is invited signs in at the issuer, and is linked to the subject ther
   issuer.people.set('thief', { email: 'ada@example.com', email_verified: true })
   const again = await atDoor(t)
   await signInElsewhere(again.page, 'ada')
-  await again.page.waitForURL('**/dashboard')
+  await again.page.waitForURL('**/dashboard/emails')
   const other = await atDoor(t)
   await signInElsewhere(other.page, 'thief')
   await other.page.getByText('ada@example.com is not invited').waitFor()
@@ -90,7 +90,7 @@ t.test('people of a domain that is let in need no invitation', async t => {
   issuer.people.set('new', { email: 'new@jetpost.example', email_verified: true, name: 'New One' })
   const { page } = await atDoor(t)
   await signInElsewhere(page, 'new')
-  await page.waitForURL('**/dashboard')
+  await page.waitForURL('**/dashboard/emails')
   const { body: { data } } = await app.request('GET', '/api/users')
   t.match(data.find(({ email }: { email: string }) => email === 'new@jetpost.example'), {
     name: 'New One',
@@ -106,7 +106,7 @@ t.test('who is a user of two accounts chooses', async t => {
   await signInElsewhere(page, 'two')
   t.strictSame(await flaws(page), [], 'axe: choose an account')
   await page.getByRole('button', { name: 'Another (owner)' }).click()
-  await page.waitForURL('**/dashboard')
+  await page.waitForURL('**/dashboard/emails')
   t.match(await page.locator('.who').textContent(), /Another/)
 })
 
@@ -151,6 +151,7 @@ t.test('a passkey is added, signs in without a name, and confirms', async t => {
   })
   await page.goto((await linkOf(id)).replace(url, ''))
   await page.getByRole('button', { name: 'Open the dashboard' }).click()
+  await page.locator('.who summary').click()
   await page.getByRole('link', { name: 'Your sign-in' }).click()
   await page.getByLabel('Name of a new passkey').fill('Laptop')
   await page.getByRole('button', { name: 'Add a passkey' }).click()
@@ -158,14 +159,15 @@ t.test('a passkey is added, signs in without a name, and confirms', async t => {
   t.strictSame(await flaws(page), [], 'axe: your sign-in')
   t.match(await userOf(id), { passkeys: 1 })
 
-  await page.getByRole('button', { name: 'Sign out', exact: true }).first().click()
+  await page.locator('.who summary').click()
+  await page.locator('.who').getByRole('button', { name: 'Sign out', exact: true }).click()
   await page.waitForURL('**/sign-in')
   const signIn = async () => {
     await page.goto('/dashboard/sign-in')
     await page.getByRole('button', { name: 'Use a passkey' }).click()
   }
   await signIn()
-  await page.waitForURL('**/dashboard')
+  await page.waitForURL('**/dashboard/emails')
   t.match(await page.locator('.who').textContent(), /passkey/)
 
   passedMs += CONFIRMED_MS
@@ -188,7 +190,7 @@ t.test('a passkey is added, signs in without a name, and confirms', async t => {
   await cdp.send('WebAuthn.removeCredential', { authenticatorId, credentialId: credential!.credentialId })
   await cdp.send('WebAuthn.addCredential', { authenticatorId, credential: { ...credential!, signCount: 100 } })
   await signIn()
-  await page.waitForURL('**/dashboard')
+  await page.waitForURL('**/dashboard/emails')
   await page.goto('/dashboard/sessions')
   await page.getByRole('button', { name: 'Remove' }).click()
   await page.getByRole('button', { name: 'Remove passkey' }).click()
@@ -204,7 +206,7 @@ t.test('who has signed in elsewhere confirms there, in a tab of its own', async 
   issuer.people.set('ada', { email: 'ada@example.com', email_verified: true })
   const { page, context } = await atDoor(t)
   await signInElsewhere(page, 'boss')
-  await page.waitForURL('**/dashboard')
+  await page.waitForURL('**/dashboard/emails')
   passedMs += CONFIRMED_MS
   await page.goto('/dashboard/keys/new')
   await page.getByLabel('Name').fill('Of the boss')

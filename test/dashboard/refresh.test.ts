@@ -116,7 +116,7 @@ t.test('a slow refresh is not interrupted, and changes meanwhile cause one more'
   page.on('requestfailed', request => {
     if (!request.url().endsWith('/live')) failed.push(request.url())
   })
-  await page.route('**/dashboard/emails', async route => {
+  await page.route('**/dashboard/emails*', async route => {
     await new Promise<void>(resolve => waiting.push(resolve))
     await route.continue()
   })
@@ -140,7 +140,7 @@ t.test('a visitor who has signed out elsewhere gets the sign-in page from every 
   const page = await open(t, '/dashboard/emails')
   const [ticket] = (await page.context().cookies()).filter(({ name }) => name === 'jetpost_session')
   await (await visitorWith(app, `jetpost_session=${ticket!.value}`)).post('/dashboard/sign-out')
-  await page.waitForURL('**/dashboard/sign-in?to=%2Fdashboard%2Femails')
+  await page.waitForURL(/\/dashboard\/sign-in\?to=%2Fdashboard%2Femails/)
 })
 
 t.test('a browser without a clipboard copies all the same, and says so', async t => {

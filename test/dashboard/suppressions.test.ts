@@ -103,7 +103,7 @@ t.test('an address is erased once it was typed twice, and the receipt refreshes 
   await page.goto('/dashboard/suppressions')
   await page.getByRole('link', { name: 'Erasures' }).click()
   await page.getByRole('heading', { name: 'No erasures yet' }).waitFor()
-  await page.getByRole('link', { name: 'Erase an address' }).click()
+  await page.getByRole('link', { name: 'Erase a person' }).click()
   await page.getByLabel('Address', { exact: true }).fill('gone@example.com')
   await page.getByLabel('Repeat the address').fill('gone@example.com')
   await page.getByRole('button', { name: 'Erase address' }).click()

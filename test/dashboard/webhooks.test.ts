@@ -46,7 +46,7 @@ async function shownCheck (): Promise<(body: Buffer, headers: Record<string, str
 t.test('an endpoint is created: faults are at their fields, the secret is shown once, its code verifies', async t => {
   await page.getByRole('link', { name: 'Webhooks' }).click()
   t.match(await page.locator('.empty').innerText(), /curl .*\/api\/webhooks/, 'an empty page teaches')
-  await page.getByRole('link', { name: 'Create an endpoint' }).click()
+  await page.getByRole('link', { name: 'Create endpoint' }).click()
   await page.getByLabel('URL').fill('ftp://example.com/')
   for (const type of ['opened', 'clicked', 'complained', 'unsubscribed']) {
     await page.getByRole('checkbox', { name: `email.${type}` }).uncheck()
@@ -166,7 +166,8 @@ t.test('failed deliveries are counted, then replayed, to an endpoint that answer
   t.equal(about(email)(sink.requests).length, 1, 'counting sends nothing')
   await page.getByRole('button', { name: 'Replay 1 delivery' }).click()
   await page.locator('#replays').getByText('done').waitFor()
-  t.match(await page.locator('#replays').innerText(), /1 requested/)
+  t.match(await page.locator('#replays').innerText(), /1 of 1 requested/)
+  t.equal(await page.getByRole('link', { name: 'what failed' }).count(), 1)
   await sink.waitFor(requests => about(email)(requests).length === 2)
   t.match(await page.locator('#replays').innerText(), /Failed deliveries/)
   await page.goto(`${endpoint}/replay?what=failed`)

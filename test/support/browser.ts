@@ -85,5 +85,5 @@ export async function signIn (page: Page, key: string): Promise<void> {
   await page.goto('/dashboard')
   await page.getByLabel('API key').fill(key)
   await page.getByRole('button', { name: 'Sign in' }).click()
-  await page.waitForURL('**/dashboard')
+  await page.waitForURL(/\/dashboard(\/emails)?$/)
 }

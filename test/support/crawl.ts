@@ -29,6 +29,8 @@ export interface Crawl {
   pages: Map<string, string[]>
   /** Forms by the name of the route that takes them. */
   forms: Map<string, Form[]>
+  /** Names of routes that lead to another page. */
+  redirects: Set<string>
   /** Links to what is no page. */
   broken: string[]
 }
@@ -62,7 +64,7 @@ export function routeOf (routes: Route[], method: Route['method'], url: string):
 /** Follows every link from `seeds` on, to so many that are alike. */
 export async function crawl (visitor: Visitor, seeds: string[] = ['/dashboard'], alikeMax = ALIKE_MAX): Promise<Crawl> {
   const routes = dashboardRoutes()
-  const found: Crawl = { shown: new Map(), pages: new Map(), forms: new Map(), broken: [] }
+  const found: Crawl = { shown: new Map(), pages: new Map(), forms: new Map(), redirects: new Set(), broken: [] }
   const counts = new Map<string, number>()
   const queue = [...seeds]
   const isWanted = (url: string): boolean => {
@@ -76,6 +78,11 @@ export async function crawl (visitor: Visitor, seeds: string[] = ['/dashboard'],
   for (let url = queue.shift(); url !== undefined; url = queue.shift()) {
     if (found.shown.has(url) || !isWanted(url)) continue
     const shown = await visitor.get(url)
+    if (shown.to !== null) {
+      found.redirects.add(routeOf(routes, 'GET', url)!.name)
+      queue.push(shown.to)
+      continue
+    }
     found.shown.set(url, shown)
     if (shown.status >= 400) found.broken.push(`${shown.status} ${url}`)
     add(found.pages, routeOf(routes, 'GET', url)!.name, url)

@@ -56,7 +56,7 @@ async function queryPostgres (id: string): Promise<Viewed | Complaint> {
       asked,
       deliveries: asked === null
         ? []
-        : await ask(pool, deliveriesAbout({ account: asked.account, email: id, limit: DELIVERIES_MAX }))
+        : await ask(pool, deliveriesAbout({ account: asked.account, emails: [id], limit: DELIVERIES_MAX }))
     }
   }).catch(error => {
     if (error instanceof Complaint) return error

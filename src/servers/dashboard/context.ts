@@ -58,6 +58,7 @@ const POLICY = [
   "style-src 'self'",
   "img-src 'self' data:",
   "connect-src 'self'",
+  "font-src 'self'",
   "frame-src 'self'",
   "form-action 'self'",
   "base-uri 'none'",
@@ -204,14 +205,16 @@ class Dashboard {
     reply: FastifyReply,
     request: FastifyRequest,
     visit: Visit,
-    { page, title, section, status = 200, assets = [], seen = {} }: Extract<PageResult, { page: Html }> & {
-      seen?: SeenSequences
-    }
+    { page, title, section, status = 200, assets = [], seen = {}, isWide = false }:
+      & Extract<PageResult, { page: Html }>
+      & {
+        seen?: SeenSequences
+      }
   ): Promise<FastifyReply> {
     // A part that htmx fetches shows no notice, so it must not take it from the page that does.
     const notice = request.headers['hx-request'] === 'true' ? null : this.cookies.takeNotice(request, reply)
     const hasMailbox = this.context.mailbox !== null && visit.isOperator
-    const { text } = pageFor(visit, { title, section, notice, assets, hasMailbox, seen }, page)
+    const { text } = pageFor(visit, { title, section, notice, assets, hasMailbox, seen, isWide }, page)
     const zipped = await compressed(request, text)
     reply.code(status).type(HTML).header('vary', 'accept-encoding')
     return await (zipped === null ? reply.send(text) : reply.header('content-encoding', 'gzip').send(zipped))

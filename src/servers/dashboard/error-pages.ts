@@ -45,7 +45,7 @@ const MAY_BE_DONE = 'The change may have been made. Check before you try again.'
 /** The page for an error of a handler, an action or the API; 500 for what nobody foresaw. */
 export function errorPageOf (error: unknown, { id, method, visitor }: FastifyRequest): ErrorPage {
   if (error instanceof NotPermitted) return { status: 403, title: 'Not allowed', text: notPermitted(error, visitor) }
-  if (error instanceof PageNotFound) return { status: 404, title: 'Not found', text: error.message }
+  if (error instanceof PageNotFound) return { status: 404, title: 'Page not found', text: error.message }
   if (error instanceof FormRefused) return { status: 422, title: 'Request refused', text: error.message }
   if (error instanceof ProjectionUnavailable) {
     return { status: 503, title: 'Temporarily unavailable', text: UNAVAILABLE[error.code] }

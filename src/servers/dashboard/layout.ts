@@ -2,6 +2,7 @@ import { isUser } from '#streams/session/decide.ts'
 import { Html, html, type Value } from '#src/base/html.ts'
 import { assetUrl, type AssetName } from './assets.ts'
 import type { SeenSequences } from './live.ts'
+import { ICON_SHEET, icon } from './icons.ts'
 import { actionButton } from './parts.ts'
 import type { MenuItem, Visit } from './visit.ts'
 
@@ -16,17 +17,18 @@ const HTMX = JSON.stringify({
   timeout: 30_000
 })
 
-const MENU: Array<[section: MenuItem, path: string, text: string]> = [
-  ['overview', '', 'Overview'],
-  ['emails', '/emails', 'Emails'],
-  ['webhooks', '/webhooks', 'Webhooks'],
-  ['templates', '/templates', 'Templates'],
-  ['domains', '/domains', 'Domains'],
-  ['keys', '/keys', 'Keys'],
-  ['suppressions', '/suppressions', 'Suppressions'],
-  ['people', '/people', 'People'],
-  ['audit', '/audit', 'Audit'],
-  ['operations', '/operations', 'Operations']
+/** Parts of the dashboard that all installations have. */
+export const MENU: Array<[section: MenuItem, path: string, text: string, drawing: string]> = [
+  ['emails', '/emails', 'Activity', 'activity'],
+  ['overview', '/overview', 'Overview', 'layout-dashboard'],
+  ['webhooks', '/webhooks', 'Webhooks', 'webhook'],
+  ['templates', '/templates', 'Templates', 'file-text'],
+  ['domains', '/domains', 'Domains', 'globe'],
+  ['keys', '/keys', 'Keys', 'key-round'],
+  ['suppressions', '/suppressions', 'Suppressions', 'ban'],
+  ['people', '/people', 'People', 'users'],
+  ['audit', '/audit', 'Audit', 'scroll-text'],
+  ['operations', '/operations', 'Operations', 'server-cog']
 ]
 
 export interface PageFrame {
@@ -39,18 +41,22 @@ export interface PageFrame {
   hasMailbox: boolean
   /** How far the log was when the page was read. */
   seen: SeenSequences
+  /** It takes the whole width of the window. */
+  isWide: boolean
 }
 
 /** A page for somebody who is signed in. */
 export function pageFor (
   visit: Visit,
-  { title, section, notice, assets, hasMailbox, seen }: PageFrame,
+  { title, section, notice, assets, hasMailbox, seen, isWide }: PageFrame,
   body: Html
 ): Html {
-  const items = [...MENU, ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox'] as const] : [])]
+  const items = [...MENU, ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox', 'inbox'] as const] : [])]
     .filter(([, path]) => visit.may('GET', `/dashboard${path}`))
-  const links = items.map(([name, path, text]) =>
-    html`<li><a href="/dashboard${path}"${name === section && html` aria-current="page"`}>${text}</a></li>`
+  const links = items.map(([name, path, text, drawing]) =>
+    html`<li><a href="/dashboard${path}"${name === section && html` aria-current="page"`}>${
+      icon(drawing)
+    }${text}</a></li>`
   )
   return documentOf(
     title,
@@ -64,20 +70,30 @@ export function pageFor (
 <header class="side">
 <a class="brand" href="/dashboard"><img src="${assetUrl('icon.svg')}" alt="" width="22" height="22"> Jetpost</a>
 <button type="button" class="quiet menu" data-toggle="menu" aria-expanded="false" aria-controls="menu">Menu</button>
-<div id="menu"><nav aria-label="Main"><ul>${links}</ul></nav>
-<div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.principal.name}</p>
-<p><a href="/dashboard/sessions">${isUser(visit.principal) ? 'Your sign-in' : 'Sessions'}</a></p>${
-      actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
-    }</div></div>
+<div id="menu"><a class="button finding" href="/dashboard/find" data-palette>${icon('search')}Find… <kbd>⌘K</kbd></a>
+<nav aria-label="Main"><ul>${links}</ul></nav>
+<details class="who"><summary><span class="initial" aria-hidden="true">${
+      visit.account.name.slice(0, 1)
+    }</span><span><span title="${visit.account.id}">${visit.account.name}</span>
+<span class="hint">${visit.principal.name}</span></span></summary><p><a href="/dashboard/sessions">${
+      isUser(visit.principal) ? 'Your sign-in' : 'Sessions'
+    }</a></p>${actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })}</details></div>
 </header>
-<main id="main" tabindex="-1">
+<main id="main" tabindex="-1"${isWide && html` class="whole"`}>
 <p id="stale" class="box warn" role="status" hidden>This page cannot refresh and may be out of date.</p>
 ${notice !== null && html`<p class="box good" role="status">${notice}</p>`}
 ${body}
-</main>`,
-    assets
+</main>
+${PALETTE}`,
+    [...assets, 'palette.css', 'palette.js']
   )
 }
+
+const PALETTE = html`<dialog id="palette" class="palette" aria-label="Find and do"><input role="combobox"
+ aria-label="Find and do" aria-controls="found" aria-expanded="true" aria-autocomplete="list" autocomplete="off"
+ spellcheck="false" maxlength="200" placeholder="Find a page, an email, an address, an id…" autofocus>
+<div id="found" role="listbox" aria-label="Results"></div>
+<p class="hint"><kbd>↑</kbd> <kbd>↓</kbd> choose · <kbd>Enter</kbd> open · <kbd>?</kbd> all keys</p></dialog>`
 
 /** A page for people who are not signed in. */
 export function plainPage (title: string, body: Value, assets: AssetName[] = []): Html {
@@ -108,12 +124,13 @@ function documentOf (title: string, marks: Html | null, body: Html, assets: Asse
 <meta name="htmx-config" content="${HTMX}">
 <title>${title} · Jetpost</title>
 <link rel="icon" href="${assetUrl('icon.svg')}">
+<link rel="preload" href="${assetUrl('inter.woff2')}" as="font" type="font/woff2" crossorigin>
 <link rel="stylesheet" href="${assetUrl('style.css')}">
 <script defer src="${assetUrl('htmx.js')}"></script>
 <script defer src="${assetUrl('idiomorph.js')}"></script>
 <script defer src="${assetUrl('app.js')}"></script>${assets.map(loaded)}
 </head>
-<body hx-ext="morph"${marks}>${body}
+<body hx-ext="morph"${marks}>${ICON_SHEET}${body}
 </body>
 </html>
 `

@@ -1,6 +1,7 @@
 import type { Attachment } from 'postal-mime'
 import { html, type Html } from '#src/base/html.ts'
-import type { PageResult } from './visit.ts'
+import { withQuery } from './parts.ts'
+import type { PageResult, Visit } from './visit.ts'
 
 /** Links open in a new window, nothing can reach the page around the frame, and nothing runs. Set twice: on the frame,
  *  and on the response for those who open its URL. */
@@ -83,4 +84,13 @@ function idOf ({ contentId = '' }: InlineFile): string {
 export function mailFrame (src: string, title: string, id = 'mail'): Html {
   return html`<iframe id="${id}" class="frame" title="${title}" src="${src}"
  sandbox="${SANDBOX}" referrerpolicy="no-referrer"></iframe>`
+}
+
+/** That remote images are blocked, and the way to load them. */
+export function imagesNote (visit: Visit): Html {
+  const isOpen = visit.query.get('images') === '1'
+  const toggle = withQuery(visit, { images: isOpen ? null : '1' })
+  return isOpen
+    ? html`Remote images are loaded. <a href="${toggle}">Block images</a>`
+    : html`Remote images blocked to protect privacy. <a href="${toggle}">Load images</a>`
 }

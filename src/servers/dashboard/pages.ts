@@ -4,6 +4,7 @@ import { emailsPages } from './pages/emails.ts'
 import { erasuresPages } from './pages/erasures.ts'
 import { keysPages } from './pages/keys.ts'
 import { mailboxPages } from './pages/mailbox.ts'
+import { palettePages } from './pages/palette.ts'
 import { peoplePages } from './pages/people.ts'
 import { operationsPages } from './pages/operations.ts'
 import { overviewPages } from './pages/overview.ts'
@@ -26,5 +27,6 @@ export const ALL_PAGES = [
   auditPages,
   operationsPages,
   mailboxPages,
-  sessionsPages
+  sessionsPages,
+  palettePages
 ]

@@ -52,7 +52,7 @@ const TONES: Record<string, Tone> = {
   deferred: 'warn',
   partial: 'warn',
   retrying: 'warn',
-  failing: 'warn',
+  failing: 'bad',
   behind: 'warn',
   unsubscribed: 'warn',
   queued: 'busy',

@@ -20,10 +20,10 @@ const COUNTED_MAX = 10_000
 
 const REFUSALS: Record<string, string> = {
   unknown_principal: 'The key or the user of this sign-in link is no more.',
-  unknown_key: 'No active key has this secret. To get a new one, run jetpost keys create.',
+  unknown_key: "That API key isn't valid. To get a new one, run jetpost keys create.",
   insufficient_permissions: 'This key does not open the dashboard. Use a key with the scope full or dashboard.',
-  invalid_link: 'This sign-in link is not valid.',
-  expired_link: 'This sign-in link has expired. Ask for another one.',
+  invalid_link: 'This sign-in link is invalid or expired. Ask for another one.',
+  expired_link: 'This sign-in link is invalid or expired. Ask for another one.',
   used_link: 'This sign-in link was already used. Each link works once.'
 }
 

@@ -49,8 +49,9 @@ export type MenuItem =
   | 'mailbox'
 
 export type PageResult =
-  /** A page; `section` = its item in the menu, `assets` = scripts and styles that only some pages need. */
-  | { page: Html, title: string, section: MenuItem | null, status?: number, assets?: AssetName[] }
+  /** A page; `section` = its item in the menu, `assets` = scripts and styles that only some pages need, `isWide` = it
+   *  takes the whole width. */
+  | { page: Html, title: string, section: MenuItem | null, status?: number, assets?: AssetName[], isWide?: boolean }
   /** A redirect; the page there shows `notice` once. */
   | { to: string, notice?: string }
   /** Anything else. */

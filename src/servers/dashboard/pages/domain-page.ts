@@ -93,8 +93,8 @@ function advice (domain: Domain, isVerifiedRequired: boolean, nowMs: number): Ht
 once a day. ${follows}`
   }
   if (domain.status === 'pending') {
-    return html`Publish the records below at your DNS provider. Jetpost checks every minute at first, later at least
-once an hour, and verifies the domain once the required records are there. ${follows}`
+    return html`Add these records at your DNS provider. Jetpost checks every minute at first, later at least once an
+hour, and verifies the domain once the required records are there. ${follows}`
   }
   if (domain.failing_since !== null) {
     return html`A required record has been wrong since ${

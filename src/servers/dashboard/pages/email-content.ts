@@ -3,8 +3,8 @@ import { html, type Html } from '#src/base/html.ts'
 import type { Email, EmailContent } from '#src/client/types.ts'
 import { picturesIn, type Picture } from '#src/content/submitted.ts'
 import { download } from '../download.ts'
-import { framed, mailFrame, namedPictures, withPictures } from '../mail-frame.ts'
-import { counted, hiddenField, select, withQuery } from '../parts.ts'
+import { framed, imagesNote, mailFrame, namedPictures, withPictures } from '../mail-frame.ts'
+import { counted, hiddenField, select } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { PageNotFound, type Pages, type Visit } from '../visit.ts'
 import { shownAddress } from './email-format.ts'
@@ -15,7 +15,7 @@ const SHOWN_CHARS_MAX = 60_000
 /** The content of an email: the HTML for the frame of its preview, and the source as a download. */
 export function emailContentPages (pages: Pages): void {
   pages.get('/emails/:id/frame', 'emails:read', async visit => {
-    const content = await contentOf(visit)
+    const content = await contentOf(visit, visit.params.id!)
     if (content?.html == null) throw new PageNotFound('This email has no HTML, or its content has expired.')
     return framed(withPictures(content.html, await attachmentsOf(visit, content.html)), {
       images: visit.query.get('images') === '1'
@@ -23,18 +23,20 @@ export function emailContentPages (pages: Pages): void {
   })
 
   pages.get('/emails/:id/source', 'emails:read', async visit => {
-    const raw = await rawOf(visit)
+    const raw = await rawOf(visit, visit.params.id!)
     if (raw === null) throw new PageNotFound('The content of this email has expired.')
     return download('message/rfc822', `${visit.params.id}-${recipientOf(visit)}.eml`, Buffer.from(raw))
   })
 }
 
-async function contentOf ({ api, params }: Visit): Promise<EmailContent | null> {
-  return await unlessGone(api.emails.content(params.id!))
+/** null = it has expired. */
+export async function contentOf ({ api }: Visit, id: string): Promise<EmailContent | null> {
+  return await unlessGone(api.emails.content(id))
 }
 
-async function rawOf (visit: Visit): Promise<Uint8Array | null> {
-  return await unlessGone(visit.api.emails.raw(visit.params.id!, recipientOf(visit)))
+/** The message as sent to the recipient that the URL names; null = its content has expired. */
+export async function rawOf (visit: Visit, id: string): Promise<Uint8Array | null> {
+  return await unlessGone(visit.api.emails.raw(id, recipientOf(visit)))
 }
 
 function recipientOf ({ query }: Visit): number {
@@ -52,13 +54,15 @@ async function unlessGone<T> (content: Promise<T>): Promise<T | null> {
 /** The message may be one that somebody else has composed: no more of it is read than what the body names. */
 async function attachmentsOf (visit: Visit, body: string): Promise<Picture[]> {
   const named = namedPictures(body)
-  const raw = named.size > 0 ? await rawOf(visit) : null
+  const raw = named.size > 0 ? await rawOf(visit, visit.params.id!) : null
   return raw === null ? [] : picturesIn(Buffer.from(raw), named)
 }
 
+export const NO_TEXT = 'This email was sent without text. Jetpost made a text part from the HTML: see the source.'
+
 /** The HTML as a mail program would show it, and the text. */
 export async function previewTab (visit: Visit, context: DashboardContext, { id }: Email): Promise<Html> {
-  const content = await contentOf(visit)
+  const content = await contentOf(visit, id)
   if (content === null) return goneBox(context)
   const text = content.text !== null &&
     html`<section class="card" aria-labelledby="text-title"><h2 id="text-title">Text</h2>
@@ -67,24 +71,24 @@ export async function previewTab (visit: Visit, context: DashboardContext, { id 
 ${content.html === null && html`<p class="hint">This email has no HTML part.</p>`}
 ${
     content.text === null &&
-    html`<p class="hint">This email was sent without text. Jetpost made a text part from the HTML: see the source.</p>`
+    html`<p class="hint">${NO_TEXT}</p>`
   }`
 }
 
 function htmlPart (visit: Visit, id: string): Html {
-  const isOpen = visit.query.get('images') === '1'
-  const toggle = withQuery(visit, { images: isOpen ? null : '1' })
-  const images = isOpen
-    ? html`Remote images are shown. <a href="${toggle}">Hide images</a>`
-    : html`Remote images are not loaded, since that would count as an open. <a href="${toggle}">Show images</a>`
   return html`<section class="card" aria-labelledby="html-title"><h2 id="html-title">HTML</h2>
-<p class="hint">${images} Scripts do not run; links open in a new window.</p>
-${mailFrame(`/dashboard/emails/${id}/frame${isOpen ? '?images=1' : ''}`, 'The HTML part')}</section>`
+<p class="hint">${imagesNote(visit)} Scripts do not run; links open in a new window.</p>
+${emailFrame(visit, id)}</section>`
+}
+
+/** The HTML of an email in a frame. */
+export function emailFrame ({ query }: Visit, id: string): Html {
+  return mailFrame(`/dashboard/emails/${id}/frame${query.get('images') === '1' ? '?images=1' : ''}`, 'The HTML part')
 }
 
 /** The message as it is sent to one recipient. */
 export async function sourceTab (visit: Visit, context: DashboardContext, { id, recipients }: Email): Promise<Html> {
-  const raw = await rawOf(visit)
+  const raw = await rawOf(visit, id)
   if (raw === null) return goneBox(context)
   const n = recipientOf(visit)
   const text = shortened(new TextDecoder().decode(raw.subarray(0, SHOWN_CHARS_MAX + 1)))
@@ -100,11 +104,11 @@ ${recipients.length > 1 && choice}
 <div class="code"><pre tabindex="0" role="region" aria-label="The source"><code>${text}</code></pre></div></section>`
 }
 
-function shortened (text: string): string {
+export function shortened (text: string): string {
   return text.length <= SHOWN_CHARS_MAX ? text : `${text.slice(0, SHOWN_CHARS_MAX)}\n… (shortened)`
 }
 
-function goneBox ({ services }: DashboardContext): Html {
+export function goneBox ({ services }: DashboardContext): Html {
   const days = Math.round(services.settings.contentRetentionMs / 86_400_000)
   return html`<p class="box calm">The content of this email has expired. Content is deleted ${counted(days, 'day')}
 after an email is accepted, or when all its recipients are erased. The timeline stays.</p>`

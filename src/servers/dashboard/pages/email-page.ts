@@ -94,7 +94,7 @@ function timeSlider (visit: Visit, email: Email, { all }: Moments): Html | null 
   })
   const marks = html`min="1" max="${now}" value="${step}" aria-valuetext="${text}" autocomplete="off" data-submit`
   return html`<form method="get" action="/dashboard/emails/${email.id}" class="slider">
-<label for="step">State <span class="at">${text}</span></label>
+<label for="step">Time travel <span class="at">${text}</span></label>
 ${kept}
 <div>${step > 1 && link(step - 1, 'Earlier')}<input type="range" id="step" name="step" ${marks}>
 ${hiddenField('last', now)}${

@@ -195,7 +195,7 @@ const UNSUBSCRIBED: Record<string, string> = {
 
 function bounced ({ report, host, class: kind }: EmailEvent): TimelineText {
   const by = host == null ? '' : ` by ${host}`
-  if (report == null) return { tone: 'bad', title: `Bounced: rejected${by}`, more: [reasonOf(kind)] }
+  if (report == null) return { tone: 'bad', title: `Bounced${by}`, more: [reasonOf(kind)] }
   return { tone: 'bad', title: 'Bounced', more: [`A bounce report says that it was rejected${by}.`, reasonOf(kind)] }
 }
 

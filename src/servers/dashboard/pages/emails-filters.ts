@@ -4,7 +4,10 @@ import { EmailStatus } from '#projections/emails/status.ts'
 import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { ListEmailsQuery } from '#src/client/types.ts'
-import { field, select, type Faults } from '../parts.ts'
+import { icon } from '../icons.ts'
+import { field, select, withQuery, type Faults } from '../parts.ts'
+import type { Visit } from '../visit.ts'
+import { shownAddress } from './email-format.ts'
 
 const NAMES = [
   'q',
@@ -21,8 +24,6 @@ const NAMES = [
 ] as const
 type EmailFilterName = typeof NAMES[number]
 
-/** The usual filters; the others are folded away until one of them is used. */
-const FIRST: readonly EmailFilterName[] = ['q', 'status', 'event']
 const LABELS: Record<EmailFilterName, string> = {
   q: 'Search',
   status: 'Status',
@@ -35,6 +36,13 @@ const LABELS: Record<EmailFilterName, string> = {
   metadata: 'Metadata',
   created_after: 'Created after (UTC)',
   created_before: 'Created before (UTC)'
+}
+/** Statuses that are one question, as the tabs above the list ask it. */
+export const STATUS_GROUPS: Record<string, { text: string, statuses: readonly EmailStatus[] }> = {
+  in_progress: { text: 'In progress', statuses: ['queued', 'sending', 'scheduled', 'deferred'] },
+  delivered: { text: 'Delivered', statuses: ['delivered'] },
+  attention: { text: 'Needs attention', statuses: ['bounced', 'failed', 'in_doubt', 'partial'] },
+  held: { text: 'Not sent', statuses: ['suppressed', 'canceled'] }
 }
 const DAY = /^\d{4}-\d\d-\d\d$/
 const DAY_MS = 86_400_000
@@ -98,7 +106,8 @@ function queryValue (name: EmailFilterName, text: string): unknown {
   if (name === 'created_after') return timestamp(knownTime(timeIn(text)!))
   // A day includes all of its hours.
   if (name === 'created_before') return timestamp(knownTime(timeIn(text)! + (DAY.test(text) ? DAY_MS : 0)))
-  if (name === 'status' || name === 'event' || name === 'tag') return [text]
+  if (name === 'status') return STATUS_GROUPS[text]?.statuses ?? [text]
+  if (name === 'event' || name === 'tag') return [text]
   if (name !== 'metadata') return text
   const cut = text.indexOf('=')
   return { [text.slice(0, cut)]: text.slice(cut + 1) }
@@ -123,18 +132,35 @@ export function filterForm ({ typed, count }: EmailListFilters, faults: Faults):
     line(name, {
       type: typed[name] === '' || (DAY.test(typed[name]) && timeIn(typed[name]) !== null) ? 'date' : 'text'
     })
-  const isUsed = NAMES.some(name => !FIRST.includes(name) && typed[name] !== '')
-  return html`<form method="get" action="/dashboard/emails" role="search" aria-label="Emails">
-<div class="filters"><div class="grow field">${
+  const statuses = EmailStatus.anyOf.map(({ const: state }) => state)
+  const groups = Object.keys(STATUS_GROUPS).filter(name => name === typed.status && !statuses.some(one => one === name))
+  return html`<form method="get" action="/dashboard/emails" role="search" aria-label="Emails" class="finder">
+<div class="find">${icon('search')}${
     line('q', { type: 'search', placeholder: 'Subject, sender, recipient or id' })
-  }</div>
-${choice('status', EmailStatus.anyOf.map(({ const: state }) => state))}${choice('event', [...EVENT_TYPES])}
-<button class="primary">Search</button>${count > 0 && html`<a class="button" href="/dashboard/emails">Clear</a>`}</div>
-<details class="more"${isUsed && html` open`}><summary>More filters</summary>
-<div class="columns">${line('to')}${line('from')}${line('domain')}${line('tag')}${
-    line('metadata', { placeholder: 'order=7' })
-  }${line('template_id', { placeholder: 'tpl_…' })}
-${day('created_after')}${day('created_before')}</div></details></form>`
+  }</div><button>Search</button>
+<details class="more"${count > 0 && faults.summary !== null && html` open`}><summary>More filters</summary>
+<div class="card"><div class="columns">${choice('status', [...groups, ...statuses])}${
+    choice('event', [...EVENT_TYPES])
+  }${line('to')}${line('from')}${line('domain')}${line('tag')}${line('metadata', { placeholder: 'order=7' })}${
+    line('template_id', { placeholder: 'tpl_…' })
+  }
+${day('created_after')}${day('created_before')}</div><div class="actions"><button class="primary">Apply</button>${
+    count > 0 && html`<a class="button" href="/dashboard/emails">Clear</a>`
+  }</div></div></details></form>`
+}
+
+/** The filters that hold, each with a way to remove it. */
+export function chips (visit: Visit, { typed }: EmailListFilters): Html | null {
+  const given = NAMES.filter(name => typed[name] !== '')
+  if (given.length === 0) return null
+  const items = given.map(name => {
+    const text = name === 'status' ? STATUS_GROUPS[typed.status]?.text ?? optionOf(typed.status)[1] : typed[name]
+    const href = withQuery(visit, { [name]: null, cursor: null, email: null })
+    return html`<li><a class="chip" href="${href}" title="Remove this filter"><span class="soft">${
+      LABELS[name]
+    }</span> ${shownAddress(text)}${icon('x')}</a></li>`
+  })
+  return html`<ul class="chips" aria-label="Filters">${items}</ul>`
 }
 
 function optionOf (value: string): [value: string, text: string] {

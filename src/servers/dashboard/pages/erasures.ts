@@ -55,19 +55,19 @@ export function erasuresPages (pages: Pages, context: DashboardContext): void {
     )
   })
 
-  pages.get('/erasures/new', 'erasures:write', async visit => pageResult('Erase an address', newPage(visit, NO_FAULTS)))
+  pages.get('/erasures/new', 'erasures:write', async visit => pageResult('Erase a person', newPage(visit, NO_FAULTS)))
 
   confirmed(pages, context).post('/erasures', 'erasures:write', async visit => {
     const [address, confirmation] = FIELDS.map(name => (visit.form.get(name) ?? '').trim()) as [string, string]
     try {
       if (foldAddress(address) !== foldAddress(confirmation)) {
-        return pageResult('Erase an address', newPage(visit, MISMATCH), MISMATCH)
+        return pageResult('Erase a person', newPage(visit, MISMATCH), MISMATCH)
       }
       const { id } = await visit.api.erasures.create({ address })
       return { to: `/dashboard/erasures/${id}`, notice: 'Erasure started. This page is its receipt.' }
     } catch (error) {
       const faults = postFaultsIn(error)
-      return pageResult('Erase an address', newPage(visit, faults), faults)
+      return pageResult('Erase a person', newPage(visit, faults), faults)
     }
   })
 
@@ -82,7 +82,7 @@ function pageResult (title: string, page: Html, faults: Faults = NO_FAULTS): Pag
   return { title, section: 'suppressions', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 
-const ERASE_LINK = html`<a class="button primary" href="/dashboard/erasures/new">Erase an address</a>`
+const ERASE_LINK = html`<a class="button primary" href="/dashboard/erasures/new">Erase a person</a>`
 const EMPTY = empty(
   'No erasures yet',
   'When a person asks for it, erase their address. Jetpost deletes it from the log and every list. Statistics stay.'
@@ -108,7 +108,7 @@ function rowsOf (visit: Visit, data: Erasure[]): Html {
 
 function newPage (visit: Visit, faults: Faults): Html {
   const [address, confirmation] = FIELDS.map(name => visit.form.get(name) ?? '') as [string, string]
-  return html`${heading('Erase an address', null, html`<a href="/dashboard/erasures">Erasures</a>`)}${faultBox(faults)}
+  return html`${heading('Erase a person', null, html`<a href="/dashboard/erasures">Erasures</a>`)}${faultBox(faults)}
 ${
     form(
       visit,

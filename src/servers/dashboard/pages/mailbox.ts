@@ -7,7 +7,7 @@ import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { download } from '../download.ts'
 import { ifAvailable } from '../error-pages.ts'
-import { framed, mailFrame, withPictures } from '../mail-frame.ts'
+import { framed, imagesNote, mailFrame, withPictures } from '../mail-frame.ts'
 import {
   badge,
   codeBlock,
@@ -219,10 +219,7 @@ function partOf (visit: Visit, mail: CaughtMail, read: Email, view: MailView): H
 
 function htmlView (visit: Visit, { id }: CaughtMail): Html {
   const images = visit.query.has('images')
-  const hint = images ? 'Remote images are shown.' : 'Remote images are not loaded.'
-  return html`<p class="hint">${hint} <a href="${withQuery(visit, { images: images ? null : '1' })}">${
-    images ? 'Hide images' : 'Show images'
-  }</a></p>
+  return html`<p class="hint">${imagesNote(visit)}</p>
 ${mailFrame(`/dashboard/mailbox/${id}/html${images ? '?images=1' : ''}`, 'HTML of the mail')}`
 }
 

@@ -98,7 +98,9 @@ ${concerns.length === 0 ? ALL_WELL : concernsCard(concerns, '/dashboard/operatio
     }</section>
 <section class="card"><h2>Health checks</h2>
 <p class="hint">The checks of this process, those of <code>/readyz</code>. Other processes have their own.</p>
-${
+<details id="checks"${parts.some(({ reason }) => reason !== null) && html` open`}><summary>${
+      parts.filter(({ reason }) => reason === null).length
+    } of ${parts.length} are ready</summary>${
       table('Health checks of this process', [
         { name: 'Check', cell: ({ name }) => html`<strong>${name}</strong>` },
         { name: 'Status', cell: ({ reason }) => (reason === null ? badge('ready') : badge('not_ready')) },
@@ -108,7 +110,7 @@ ${
           cell: ({ name, reason }) => reason ?? html`<span class="hint">${meaningOf(name)}</span>`
         }
       ], parts)
-    }</section></div>`
+    }</details></section></div>`
   )
 }
 

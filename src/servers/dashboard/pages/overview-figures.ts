@@ -108,34 +108,90 @@ function shareOf (counts: Counts, share: number): Counts {
   return Object.fromEntries(COUNTED.map(name => [name, Math.round(counts[name] * share)])) as Counts
 }
 
-/** The totals of the period, each beside that of the previous period. `tests` = recipients that are left out. */
-export function tiles ({ period, now, before, points }: PeriodFigures, tests: number): Html {
+interface Tile {
+  label: string
+  value: string
+  before: string
+  of: string
+  /** What its bars count. */
+  series: keyof Counts
+}
+
+/** Bars over the period, for the eye: the charts below have the figures. */
+function bars (values: number[]): Html {
+  const [width, height] = [4, 20]
+  const most = Math.max(1, ...values)
+  const shapes = values.map((value, i) => {
+    const px = Math.max(1, Math.ceil(value / most * height))
+    return html`<rect x="${i * width}" y="${height - px}" width="3" height="${px}"/>`
+  })
+  return html`<svg class="spark" width="${values.length * width}" height="${height}" aria-hidden="true">${shapes}</svg>`
+}
+
+/** Each total beside that of the previous period. */
+function tileList (now: Figures, before: Figures): Tile[] {
   const rate = (name: Extract<keyof Figures, `${string}_rate`>) => ({
     value: percent(now[name]),
     before: percent(before[name])
   })
   const settled = now.delivered + now.bounced + now.failed
-  const list = [
-    { label: 'Accepted', value: number(now.accepted), before: number(before.accepted), of: 'recipients' },
-    { label: 'Delivered', ...rate('delivery_rate'), of: `${number(now.delivered)} of ${number(settled)}` },
-    { label: 'Bounced', ...rate('bounce_rate'), of: `${number(now.bounced)} of ${number(settled)}` },
-    { label: 'Complained', ...rate('complaint_rate'), of: `${number(now.complained)} of delivered` },
-    { label: 'Not sent', value: number(now.suppressed), before: number(before.suppressed), of: 'suppressed addresses' },
-    { label: 'Opened', ...rate('open_rate'), of: `${number(now.opened)} of delivered` },
-    { label: 'Clicked', ...rate('click_rate'), of: `${number(now.clicked)} of delivered` },
-    { label: 'Unsubscribed', ...rate('unsubscribe_rate'), of: `${number(now.unsubscribed)} of delivered` }
+  return [
+    {
+      label: 'Accepted',
+      series: 'accepted',
+      value: number(now.accepted),
+      before: number(before.accepted),
+      of: 'recipients'
+    },
+    {
+      label: 'Delivered',
+      series: 'delivered',
+      ...rate('delivery_rate'),
+      of: `${number(now.delivered)} of ${number(settled)}`
+    },
+    {
+      label: 'Bounced',
+      series: 'bounced',
+      ...rate('bounce_rate'),
+      of: `${number(now.bounced)} of ${number(settled)}`
+    },
+    {
+      label: 'Got spam complaints',
+      series: 'complained',
+      ...rate('complaint_rate'),
+      of: `${number(now.complained)} of delivered`
+    },
+    {
+      label: 'Not sent',
+      series: 'suppressed',
+      value: number(now.suppressed),
+      before: number(before.suppressed),
+      of: 'suppressed addresses'
+    },
+    { label: 'Opened', series: 'opened', ...rate('open_rate'), of: `${number(now.opened)} of delivered` },
+    { label: 'Clicked', series: 'clicked', ...rate('click_rate'), of: `${number(now.clicked)} of delivered` },
+    {
+      label: 'Unsubscribed',
+      series: 'unsubscribed',
+      ...rate('unsubscribe_rate'),
+      of: `${number(now.unsubscribed)} of delivered`
+    }
   ]
-  return html`<ul class="tiles wide">${
-    list.map(({ label, value, of, before: was }) =>
-      html`<li class="tile"><span class="label">${label}</span>
-<span class="value">${value}</span><span class="hint">${of}<br>previously ${was}</span></li>`
-    )
-  }</ul>
-<p class="hint">Since ${labelOf(period, points[0]!.startMs)} (UTC); previously = the ${period.text} before. Delivery and
-bounce rates are shares of delivered, bounced and failed recipients; other rates are shares of delivered ones. Opens and
-clicks by programs are not counted.${
-    tests > 0 && html` Test addresses of ${SANDBOX_DOMAIN} are left out: ${counted(tests, 'recipient')}.`
-  }</p>`
+}
+
+/** The totals of the period with their bars. `tests` = recipients that are left out. */
+export function tiles ({ period, now, before, points }: PeriodFigures, tests: number): Html {
+  const items = tileList(now, before).map(({ label, value, of, before: was, series }) =>
+    html`<li class="tile"><span class="label">${label}</span>
+<span class="value">${value}</span><span class="hint">${of}<br>before: ${was}</span>${
+      bars(points.map(({ counts }) => counts[series]))
+    }</li>`
+  )
+  const since = labelOf(period, points[0]!.startMs)
+  return html`<ul class="tiles wide">${items}</ul>
+<p class="hint">Since ${since} (UTC). Compared with the previous ${period.text}. Delivery and bounce rates are shares of
+delivered, bounced and failed recipients; other rates are shares of delivered ones. Opens and clicks by programs are not
+counted.${tests > 0 && html` Test addresses of ${SANDBOX_DOMAIN} are left out: ${counted(tests, 'recipient')}.`}</p>`
 }
 
 export function charts ({ period, points }: PeriodFigures): Html {
@@ -170,7 +226,7 @@ export function charts ({ period, points }: PeriodFigures): Html {
     },
     {
       id: 'reading',
-      title: 'Opens and clicks',
+      title: 'Engagement',
       series: [
         of('Opened', 'opened', '--busy'),
         of('Clicked', 'clicked', '--good'),

@@ -69,7 +69,7 @@ export function queueCard ({ counts, oldestAt }: Queue, projections: ProjectionR
   const lagS = lags.length === 0 ? null : Math.round(Math.max(...lags))
   const lag = lagS !== null && html`<div><dt>Projection lag</dt>
 <dd><a href="/dashboard/operations/projections">${number(lagS)} s</a></dd></div>`
-  return html`<section class="card"><h2>Queue</h2><dl class="facts tight">${states}<div><dt>Oldest queued</dt>
+  return html`<section class="card"><h2>In progress</h2><dl class="facts tight">${states}<div><dt>Oldest queued</dt>
 <dd>${time(oldestAt, nowMs)}</dd></div>
 ${lag}</dl></section>`
 }

@@ -45,7 +45,7 @@ const UNAVAILABLE = html`<p class="box warn" role="status">Statistics are unavai
 export function overviewPages (pages: Pages, context: DashboardContext): void {
   const queueOf = createQueueReader(context.reads, context.services.factLog.clock)
 
-  pages.get('/', 'emails:list', async visit => {
+  pages.get('/overview', 'emails:list', async visit => {
     const period = periodOf(visit.query)
     const [waiting, newestMail] = [queueOf(visit.account.id), ifAvailable(visit.api.emails.page({ limit: 1 }))]
     const [newest, queue, views, figures, tests, concerns] = await Promise.all([
@@ -60,7 +60,7 @@ export function overviewPages (pages: Pages, context: DashboardContext): void {
     // Statistics outlive their emails.
     const hasMail = newest === null || newest.data.length > 0 || (stats?.now.accepted ?? 0) > 0
     const start = startCard(visit, context, hasMail)
-    const attention = hasMail || concerns.length > 0 ? concernsCard(concerns, '/dashboard') : null
+    const attention = hasMail || concerns.length > 0 ? concernsCard(concerns, '/dashboard/overview') : null
     const numbers = stats === null
       ? html`${faults === NO_FAULTS ? UNAVAILABLE : faultBox(faults)}`
       : html`${tiles(stats, tests ?? 0)}${charts(stats)}`
@@ -112,7 +112,7 @@ function filters (
     isCurrent: name === period.name
   }))
   return html`${tabs('Period', periods)}
-<form class="filters" method="get" action="/dashboard">${hiddenField('period', period.name)}
+<form class="filters" method="get" action="/dashboard/overview">${hiddenField('period', period.name)}
 ${
     select(
       'domain',

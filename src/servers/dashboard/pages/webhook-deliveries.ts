@@ -10,6 +10,7 @@ import {
 } from '#projections/deliveries/queries.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
+import { pageById } from '../find-by-id.ts'
 import { createFieldReader, fieldText, readDeliveries, UNAVAILABLE } from './webhook-queries.ts'
 import {
   badge,
@@ -107,12 +108,32 @@ const PAGE = 25
 /** `/webhooks/deliveries`: the deliveries of all endpoints. */
 export function deliveriesPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/deliveries', 'webhooks:read', async visit => {
+    const sought = fieldText(visit.query, 'q')
+    const to = sought === '' ? null : await pageOfDelivery(visit, context, sought)
+    if (to !== null) return { to }
     const { form, rows, status } = await deliveryList(visit, context, {})
-    const page = html`${heading('Deliveries', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}${form}<div ${
-      live(visit, 'deliveries', 'deliveries')
-    }>${rows}</div>`
+    const page = html`${
+      heading('Deliveries', findDelivery(sought), html`<a href="/dashboard/webhooks">Webhooks</a>`)
+    }${form}<div ${live(visit, 'deliveries', 'deliveries')}>${rows}</div>`
     return { title: 'Deliveries', section: 'webhooks', page, status }
   })
+}
+
+/** A delivery by its id; the deliveries of an event or an email by theirs. null = it is the id of none. */
+async function pageOfDelivery (visit: Visit, context: DashboardContext, text: string): Promise<string | null> {
+  const [email, event] = [idIn('em', text), idIn('ev', text)]
+  if (email !== null || event !== null) return `${DELIVERIES}?${email === null ? 'event' : 'email'}=${text}`
+  return idIn('whd', text) === null ? null : await pageById(visit, context, text)
+}
+
+const DELIVERIES = '/dashboard/webhooks/deliveries'
+
+/** A search by id for the heads of pages; `sought` = what was not found. */
+export function findDelivery (sought = ''): Html {
+  const fault = sought !== '' && html`<span class="fault" role="alert">No delivery has this id.</span>`
+  return html`<form method="get" action="${DELIVERIES}" class="find-one" role="search" aria-label="One delivery">
+${fault}<input name="q" value="${sought}" aria-label="Find a delivery" placeholder="whd_…, ev_… or em_…"
+ autocomplete="off" spellcheck="false"><button>Find</button></form>`
 }
 
 /** A form of filters, and the deliveries it finds, newest first, or its faults. */
@@ -214,6 +235,8 @@ function endpointOf (
 ): Html {
   const webhook = directory.now.webhooks.get(id)
   return webhook?.account === account.id
-    ? html`<a href="/dashboard/webhooks/${id}">${webhook.url}</a>`
+    ? html`<a href="/dashboard/webhooks/${id}">${webhook.url}</a>${
+      webhook.failingSince !== null && html` ${badge('failing')}`
+    }`
     : html`deleted endpoint`
 }

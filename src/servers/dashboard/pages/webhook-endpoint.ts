@@ -1,5 +1,5 @@
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
-import type { DeliveryCounts } from '#projections/deliveries/health.ts'
+import type { DeliveryCounts, EndpointAnswers } from '#projections/deliveries/health.ts'
 import type { DeliveryStateName } from '#projections/deliveries/project.ts'
 import { replaysOf } from '#src/actions/replay.ts'
 import type { UpdateWebhookRequest, Webhook } from '#src/client/client.ts'
@@ -19,10 +19,12 @@ import {
   type Faults
 } from '../parts.ts'
 import { confirmed } from '../confirm.ts'
+import { icon } from '../icons.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { FormRefused, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { deliveryList } from './webhook-deliveries.ts'
 import { formIn, settingsIn, webhookForm, type WebhookForm } from './webhook-form.ts'
+import { healthOf, healthState, lastAnswer, latency, successCell } from './webhook-health.ts'
 import { countsOf, countText, dayAgo } from './webhook-queries.ts'
 import { replaysCard } from './webhook-replays.ts'
 import { secretPage, stateBadge } from './webhook-format.ts'
@@ -36,17 +38,18 @@ export function endpointPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/:id', 'webhooks:read', async visit => {
     const webhook = await endpointOf(visit)
     const { id } = webhook
-    const [counts, replays, list] = await Promise.all([
+    const [counts, health, replays, list] = await Promise.all([
       countsOf(context, visit, [id], COUNT_MAX),
+      healthOf(context, visit, [id]),
       replaysOf(context.services, id),
       deliveryList(visit, context, { webhook: id })
     ])
     // No fact reports what a replay waits for.
     const seconds = replays.some(({ state }) => state === 'running') ? REFRESH_S : null
     const { form, rows, status } = list
-    const page = html`<div ${live(visit, 'deliveries', 'endpoint', seconds)}>${statusOf(visit, webhook)}${
-      tiles(visit, webhook, counts?.get(id))
-    }${settings(visit, webhook)}
+    const page = html`<div ${live(visit, 'deliveries', 'endpoint', seconds)}>${
+      statusOf(visit, webhook, health?.get(id), counts?.get(id))
+    }${healthTiles(health?.get(id))}${tiles(visit, webhook, counts?.get(id))}${settings(visit, webhook)}
 ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${form}${rows}</section></div>${
       actions(visit, webhook)
     }`
@@ -122,19 +125,26 @@ function pathOf ({ params }: Visit): string {
   return `/dashboard/webhooks/${params.id!}`
 }
 
-function statusOf (visit: Visit, webhook: Webhook): Html {
+function statusOf (
+  visit: Visit,
+  webhook: Webhook,
+  health: EndpointAnswers | undefined,
+  counts: DeliveryCounts | undefined
+): Html {
   const { url, status, paused } = webhook
   const path = pathOf(visit)
-  const buttons = html`${status === 'enabled' && buttonTo(visit, `${path}/replay`, 'Replay…')} ${
-    buttonTo(visit, `${path}/edit`, 'Edit')
-  }
+  // It answers again, and some of what it missed was given up.
+  const isBack = webhook.failing_since === null && !paused && (counts?.failed ?? 0) > 0
+  const buttons = html`${
+    status === 'enabled' && buttonTo(visit, `${path}/replay`, html`${icon('rotate-ccw')}Replay…`, { primary: isBack })
+  } ${buttonTo(visit, `${path}/edit`, 'Edit')}
 ${
     paused
       ? actionButton(visit, 'Resume', { action: `${path}/resume` })
       : actionButton(visit, 'Pause', { action: `${path}/pause` })
   }`
   return html`${heading(url, buttons, html`<a href="/dashboard/webhooks">Webhooks</a>`)}${
-    status === 'disabled' ? disabledBox(visit, webhook) : enabledBoxes(visit, webhook)
+    status === 'disabled' ? disabledBox(visit, webhook) : enabledBoxes(visit, webhook, health)
   }
 ${rotationBox(visit, webhook)}`
 }
@@ -146,12 +156,18 @@ are not sent. Fix the receiver and enable the endpoint; then replay all events t
 ${actionButton(visit, 'Enable', { action: `${pathOf(visit)}/enable` })}</div>`
 }
 
-function enabledBoxes ({ nowMs }: Visit, { paused, failing_since: failing }: Webhook): Html {
+function enabledBoxes (
+  { nowMs }: Visit,
+  webhook: Webhook,
+  health: EndpointAnswers | undefined
+): Html {
+  const { paused, failing_since: failing } = webhook
   const pausedBox =
     html`<p class="box warn"><strong>Paused:</strong> deliveries wait until you resume the endpoint. For up
 to 24 hours, the pause does not count towards the time for retries.</p>`
-  const failingBox = html`<p class="box warn"><strong>Failing</strong> since ${time(failing, nowMs)}: no delivery has
-succeeded. After five days, Jetpost disables the endpoint.</p>`
+  const failingBox = html`<p class="box bad">${healthState(webhook, health, nowMs)}.
+<strong>Failing</strong> since ${time(failing, nowMs)}: no delivery has succeeded. After five days, Jetpost disables the
+endpoint.</p>`
   return html`${paused && pausedBox}
 ${failing !== null && failingBox}`
 }
@@ -166,6 +182,19 @@ function rotationBox (visit: Visit, { secret_rotation: rotation }: Webhook): Htm
   })
   const end = time(rotation.previous_expires_at, visit.nowMs)
   return html`<div class="box calm"><p>The previous secret signs as well. The rotation ends ${end}.</p>${finish}</div>`
+}
+
+function healthTiles (health: EndpointAnswers | undefined): Html {
+  const all: Array<[string, Html]> = [
+    ['Success, 24 h', successCell(health)],
+    ['Last answer', lastAnswer(health)],
+    ['Latency (median)', latency(health)]
+  ]
+  return html`<ul class="tiles">${
+    all.map(([label, value]) =>
+      html`<li class="tile"><span class="label">${label}</span><span class="value">${value}</span></li>`
+    )
+  }</ul>`
 }
 
 function tiles (visit: Visit, { id }: Webhook, counts: DeliveryCounts | undefined): Html | null {

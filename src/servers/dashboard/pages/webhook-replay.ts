@@ -2,7 +2,14 @@ import { REPLAY_PACE, type ReplayWish } from '#streams/replay/decide.ts'
 import { PACE_MAX } from '#streams/replay/facts.ts'
 import { Refusal } from '#streams/define.ts'
 import { failedPages } from '#src/actions/delivery-view.ts'
-import { cancelReplay, countReplay, replaysOf, requestReplay, type ReplayCount } from '#src/actions/replay.ts'
+import {
+  cancelReplay,
+  countReplay,
+  findReplay,
+  replaysOf,
+  requestReplay,
+  type ReplayCount
+} from '#src/actions/replay.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { newId } from '#src/base/id.ts'
@@ -27,13 +34,15 @@ import {
 import type { DashboardContext } from '../dashboard-context.ts'
 import { NOT_A_TIME, timeField, timeIn } from '../times.ts'
 import { createFieldReader, fieldText } from './webhook-queries.ts'
-import { resultOrThrow, type PageResult, type Pages, type Visit } from '../visit.ts'
-import { replayTable } from './webhook-replays.ts'
+import { PageNotFound, resultOrThrow, type PageResult, type Pages, type Visit } from '../visit.ts'
+import { replayProgress, replayTable } from './webhook-replays.ts'
 import { periodText } from './webhook-format.ts'
 
 /** Counting reads everything that would be sent; it stops after this time. */
 const COUNT_MS = 8000
 const HOUR_MS = 3_600_000
+/** No fact reports what a replay waits for. */
+const REFRESH_S = 3
 
 /** An hour less than 30 days, after which deliveries expire: some would while the visitor reads the count. */
 const SINCE: Array<[hours: string, text: string]> = [
@@ -64,8 +73,11 @@ export function replayPages (pages: Pages, context: DashboardContext): void {
     const id = visit.params.id!
     const { request, faults } = requestIn(visit.form, visit.nowMs)
     if (faults.summary !== null) return replayPage(visit, await visit.api.webhooks.get(id), faults, null)
-    resultOrThrow(await requestReplay(context.services, visit.asker, id, request, fieldText(visit.form, 'once')))
-    return { to: `/dashboard/webhooks/${id}#replays`, notice: 'Replay started.' }
+    const wanted = requestReplay(context.services, visit.asker, id, request, fieldText(visit.form, 'once'))
+    const { replay } = resultOrThrow(await wanted)
+    const of = /^\d{1,9}$/.exec(fieldText(visit.form, 'of'))?.[0]
+    const query = of === undefined ? '' : `?of=${of}`
+    return { to: `/dashboard/webhooks/${id}/replays/${replay}${query}`, notice: 'Replay started.' }
   })
 
   pages.get('/webhooks/:id/replays', 'webhooks:read', async visit => {
@@ -78,6 +90,17 @@ export function replayPages (pages: Pages, context: DashboardContext): void {
       live(visit, 'deliveries', 'replays')
     }>${list}</div>`
     return { title: 'Replays', section: 'webhooks', page }
+  })
+
+  pages.get('/webhooks/:id/replays/:replay', 'webhooks:read', async visit => {
+    const { id, url } = await visit.api.webhooks.get(visit.params.id!)
+    const replay = resultOrThrow(await findReplay(context.services, visit.asker, visit.params.replay!))
+    if (replay.webhook !== id) throw new PageNotFound()
+    const marks = live(visit, 'deliveries', 'replays', replay.state === 'running' ? REFRESH_S : null)
+    const page = html`${heading('Replay', null, above(id, url))}<div ${marks}>${replayProgress(visit, replay)}${
+      replayTable(visit, [replay])
+    }</div>`
+    return { title: 'Replay', section: 'webhooks', page }
   })
 
   pages.post('/webhooks/:id/replays/:replay/cancel', 'webhooks:write', async visit => {
@@ -176,7 +199,14 @@ function countedCard (
   const period = periodText(from, to)
   if (deliveries === 0 && whole) return nothingCard(what, period)
   const least = whole ? '' : 'at least '
-  const hidden = Object.entries({ what, from, to, pace, once: newId('rpl', visit.nowMs) })
+  const hidden = Object.entries({
+    what,
+    from,
+    to,
+    pace,
+    once: newId('rpl', visit.nowMs),
+    ...(whole ? { of: deliveries } : {})
+  })
     .map(([name, value]) => hiddenField(name, value))
   const columns: Array<Column<[string, number]>> = [
     { name: 'Type', kind: 'wide', cell: ([type]) => type },

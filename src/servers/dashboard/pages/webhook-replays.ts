@@ -31,6 +31,19 @@ export function replaysCard (visit: Visit, webhook: string, replays: ReplayState
   }</section>`
 }
 
+/** How much of a replay is requested, of what was counted before it began (`of`), and where to see what failed. */
+export function replayProgress ({ query }: Visit, { webhook, state, made, from, to }: ReplayState): Html {
+  const [counted] = /^\d{1,9}$/.exec(query.get('of') ?? '') ?? []
+  const all = counted === undefined ? null : Math.max(made, Number(counted))
+  const text = all === null ? `${number(made)} requested` : `${number(made)} of ${number(all)} requested`
+  const bar = all !== null && html`<progress max="${all}" value="${made}" aria-label="Progress"></progress>`
+  const period = new URLSearchParams({ since: from, until: to, state: 'failed' }).toString()
+  const end = state !== 'running' &&
+    html`<p class="hint">New failures of this period:
+<a href="/dashboard/webhooks/${webhook}?${period}">what failed</a>. The receiver's answers are under Deliveries.</p>`
+  return html`<section class="card" role="status"><h2>${text}</h2>${bar}${end}</section>`
+}
+
 /** Not paged: there are 500 at most. */
 export function replayTable (visit: Visit, replays: ReplayState[]): Html {
   return table<ReplayState>(
@@ -39,7 +52,10 @@ export function replayTable (visit: Visit, replays: ReplayState[]): Html {
       {
         name: 'What',
         kind: 'wide',
-        cell: ({ what, from, to }) => html`${WHAT[what]}<br><span class="hint">${periodText(from, to)}</span>`
+        cell: ({ replay, webhook, what, from, to }) =>
+          html`<a href="/dashboard/webhooks/${webhook}/replays/${replay}">${WHAT[what]}</a><br><span class="hint">${
+            periodText(from, to)
+          }</span>`
       },
       { name: 'Status', cell: stateCell },
       { name: 'Deliveries', cell: progress },

@@ -1,8 +1,9 @@
 import type { Webhook } from '#src/client/client.ts'
-import type { DeliveryCounts } from '#projections/deliveries/health.ts'
+import type { DeliveryCounts, EndpointAnswers } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor } from '../curl.ts'
 import { confirmed } from '../confirm.ts'
+import { icon } from '../icons.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import {
   buttonTo,
@@ -19,13 +20,14 @@ import {
 } from '../parts.ts'
 import { createSubmitOnce, type SubmitOnce } from '../submit-once.ts'
 import type { PageResult, Pages, Visit } from '../visit.ts'
-import { deliveriesPages } from './webhook-deliveries.ts'
+import { deliveriesPages, findDelivery } from './webhook-deliveries.ts'
 import { deliveryPages } from './webhook-delivery.ts'
 import { endpointPages } from './webhook-endpoint.ts'
 import { formIn, NEW_FORM, onceIn, settingsIn, webhookForm, type WebhookForm } from './webhook-form.ts'
 import { countsLine, countsOf } from './webhook-queries.ts'
 import { replayPages } from './webhook-replay.ts'
-import { secretPage, stateBadge } from './webhook-format.ts'
+import { secretPage } from './webhook-format.ts'
+import { healthOf, healthState, lastAnswer, latency, successCell } from './webhook-health.ts'
 
 /** Deliveries of each endpoint in the list. */
 const COUNT_MAX = 100
@@ -36,10 +38,18 @@ export function webhooksPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks', 'webhooks:read', async visit => {
     const { data, next_cursor: next } = await visit.api.webhooks.page(cursorOf(visit))
     if (data.length === 0 && !visit.query.has('cursor')) {
-      return { title: 'Webhooks', section: 'webhooks', page: html`${headOf(visit)}${none(visit, context.publicUrl)}` }
+      return {
+        title: 'Webhooks',
+        section: 'webhooks',
+        page: html`${heading('Webhooks')}${none(visit, context.publicUrl)}`
+      }
     }
-    const counts = await countsOf(context, visit, data.map(({ id }) => id), COUNT_MAX)
-    const list = html`<div ${live(visit, 'deliveries', 'endpoints')}>${listOf(visit, data, counts)}${
+    const ids = data.map(({ id }) => id)
+    const [counts, health] = await Promise.all([
+      countsOf(context, visit, ids, COUNT_MAX),
+      healthOf(context, visit, ids)
+    ])
+    const list = html`<div ${live(visit, 'deliveries', 'endpoints')}>${listOf(visit, data, counts, health)}${
       pager(visit, next)
     }</div>`
     return { title: 'Webhooks', section: 'webhooks', page: html`${headOf(visit)}${list}` }
@@ -69,15 +79,23 @@ export function webhooksPages (pages: Pages, context: DashboardContext): void {
 function headOf (visit: Visit): Html {
   return heading(
     'Webhooks',
-    html`${buttonTo(visit, '/dashboard/webhooks/deliveries', 'All deliveries')}
-${buttonTo(visit, '/dashboard/webhooks/new', 'New endpoint', { primary: true })}`
+    html`${findDelivery()}${buttonTo(visit, '/dashboard/webhooks/deliveries', 'All deliveries')}
+${buttonTo(visit, '/dashboard/webhooks/new', html`${icon('plus')}Create endpoint`, { primary: true })}`
   )
 }
 
-function listOf ({ nowMs }: Visit, webhooks: Webhook[], counts: Map<string, DeliveryCounts> | null): Html {
+function listOf (
+  { nowMs }: Visit,
+  webhooks: Webhook[],
+  counts: Map<string, DeliveryCounts> | null,
+  health: Map<string, EndpointAnswers> | null
+): Html {
   return table<Webhook>('Endpoints', [
     { name: 'Endpoint', kind: 'wide', cell: ({ id, url }) => html`<a href="/dashboard/webhooks/${id}">${url}</a>` },
-    { name: 'Status', cell: webhook => stateBadge(webhook, nowMs) },
+    { name: 'Status', cell: webhook => healthState(webhook, health?.get(webhook.id), nowMs) },
+    { name: 'Success, 24 h', cell: ({ id }) => successCell(health?.get(id)) },
+    { name: 'Last answer', cell: ({ id }) => lastAnswer(health?.get(id)) },
+    { name: 'Latency', kind: 'num', cell: ({ id }) => latency(health?.get(id)) },
     { name: 'Events', cell: ({ events }) => events.map(type => type.replace('email.', '')).join(', ') },
     { name: 'Last 24 hours', cell: ({ id }) => countsLine(counts?.get(id), COUNT_MAX) }
   ], webhooks)
@@ -93,15 +111,15 @@ function none (visit: Visit, publicUrl: string): Html {
   return empty(
     'No endpoints yet',
     text,
-    html`<p>${buttonTo(visit, '/dashboard/webhooks/new', 'Create an endpoint', { primary: true })}</p>
+    html`<p>${buttonTo(visit, '/dashboard/webhooks/new', 'Create endpoint', { primary: true })}</p>
 ${codeBlock(curl, 'Create an endpoint with the API')}`
   )
 }
 
 function newPage (visit: Visit, once: SubmitOnce, given: WebhookForm, faults: Faults): PageResult {
-  const page = html`${heading('New endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}
+  const page = html`${heading('Create endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}
 <section class="card">${
     webhookForm(visit, { action: '/dashboard/webhooks', label: 'Create endpoint', once }, given, faults)
   }</section>`
-  return { title: 'New endpoint', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
+  return { title: 'Create endpoint', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
 }
