@@ -1,8 +1,8 @@
 import type { Recorded } from '#streams/define.ts'
 import { ERASED } from '#streams/address.ts'
 import { isErased, isEngagement, pastOf } from '#streams/email/erase.ts'
-import { attemptIn, type EmailErased, type EngagementFact, type RecipientFact } from '#streams/email/facts.ts'
-import type { RecipientStatus } from '#streams/email/state.ts'
+import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
+import { attemptIn, type RecipientStatus } from '#streams/email/state.ts'
 import { laws, table } from '../table.ts'
 import type { RequestedEmail } from './requested.ts'
 

@@ -381,11 +381,6 @@ export type RequestClaimed = FactOf<typeof RequestClaimed>
 /** What a recipient did with the mail; on a subject of its own, so that none of it comes between a claim and its
  *  outcome. */
 export type EngagementFact = EmailOpened | EmailClicked | EmailComplained | EmailUnsubscribed
-/** The number of the transaction that a fact is of; 0 = of none. */
-export function attemptIn ({ data }: SubjectFact | EngagementFact): number {
-  if (!('attempt' in data) || ('untried' in data && data.untried !== undefined)) return 0
-  return data.attempt
-}
 /** What became of sending to one recipient. */
 export type RecipientFact =
   | EmailAttempted

@@ -1,5 +1,5 @@
 import { isEngagement, pastOf } from './erase.ts'
-import { attemptIn, type EmailErased, type EngagementFact, type RecipientFact, type SubjectFact } from './facts.ts'
+import type { EmailErased, EngagementFact, RecipientFact, SubjectFact } from './facts.ts'
 
 /** What the contract calls a recipient's status. */
 export type RecipientStatus =
@@ -123,4 +123,10 @@ const TERMINAL: ReadonlySet<RecipientStatus> = new Set(['delivered', 'bounced', 
 /** True when a server's verdict, the end of the budget, a suppression or a person has settled it. */
 export function isTerminal (state: RecipientState): boolean {
   return TERMINAL.has(state.status)
+}
+
+/** The number of the transaction that a fact is of; 0 = of none. */
+export function attemptIn ({ data }: SubjectFact | EngagementFact): number {
+  if (!('attempt' in data) || ('untried' in data && data.untried !== undefined)) return 0
+  return data.attempt
 }

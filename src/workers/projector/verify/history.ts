@@ -1,11 +1,6 @@
 import type { AnyFact } from '#streams/catalog.ts'
-import {
-  attemptIn,
-  type EmailErased,
-  type EngagementFact,
-  type RecipientFact,
-  type SubjectFact
-} from '#streams/email/facts.ts'
+import type { EmailErased, EngagementFact, RecipientFact, SubjectFact } from '#streams/email/facts.ts'
+import { attemptIn } from '#streams/email/state.ts'
 
 /** What of a recipient's fact decides which facts may come before and after it. */
 export interface HistoryStep {
