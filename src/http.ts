@@ -28,6 +28,7 @@ import { contentRoutes } from '#src/servers/api/email-content.ts'
 import { readRoutes } from '#src/servers/api/email-reads.ts'
 import { sendRoutes } from '#src/servers/api/emails.ts'
 import { erasureRoutes } from '#src/servers/api/erasures.ts'
+import { feedbackSourceRoutes } from '#src/servers/api/feedback-sources.ts'
 import { eventRoutes } from '#src/servers/api/events.ts'
 import type { StreamLimits } from '#src/servers/api/event-stream.ts'
 import { Acceptor } from '#src/servers/api/idempotency.ts'
@@ -57,6 +58,8 @@ import type { OperationsService } from '#src/operations/operations.ts'
 import type { HealthCheck } from '#src/base/role.ts'
 import { healthRoutes } from '#src/servers/ops/health.ts'
 import { metricsRoute, type Metrics, type MetricsReport } from '#src/servers/ops/metrics.ts'
+import { relayFeedback } from '#src/servers/relay-feedback/context.ts'
+import type { FetchText } from '#src/servers/relay-feedback/sns.ts'
 import { trackingPages } from '#src/servers/tracking/context.ts'
 import type { Counters, Quotas } from '#src/nats/counters.ts'
 
@@ -65,6 +68,8 @@ export interface HttpOptions {
   api: { services: Services, counters: Counters, quotas: Quotas, reads: Reads, streams?: Partial<StreamLimits> } | null
   /** Where clients reach it. */
   publicUrl: string
+  /** How Amazon SNS is asked for its certificates; left out = over the internet. */
+  fetchText?: FetchText
   /** Where people sign in; left out = here alone. */
   oidc?: OidcSettings
   /** What the dashboard needs beside the API; null = there is no dashboard. */
@@ -126,6 +131,12 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   }
   if (api === null || authenticator === null) return app
   void app.register(trackingPages, { services: api.services, registry: metrics.registry, log })
+  void app.register(relayFeedback, {
+    services: api.services,
+    fetchText: options.fetchText,
+    onRefused: metrics.relayRefused,
+    log: log.child({ role: 'feedback' })
+  })
   const routes = rememberRoutes(app)
   const internalKeys = createInternalKeys()
   void app.register(async plain => {
@@ -223,6 +234,7 @@ function apiRoutes (
   meRoute(app, services, quota)
   userRoutes(app, services, publicUrl)
   accountRoutes(app, services)
+  feedbackSourceRoutes(app, services, publicUrl)
   webhookRoutes(app, services)
   deliveryRoutes(app, services, reads)
   replayRoutes(app, services, reads)

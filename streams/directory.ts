@@ -4,6 +4,7 @@ import type { Recorded } from './define.ts'
 import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
 import { firstKeys, resealed, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
+import { evolveFeedbackSources, isOfFeedbackSource, type FeedbackSourceEntry } from './feedback-source/state.ts'
 import { evolveKeys, type KeyEntry, type KeyMaps } from './key/state.ts'
 import type { LimitClass } from './key/facts.ts'
 import { evolveUsers, type UserEntry } from './user/state.ts'
@@ -80,6 +81,7 @@ export interface Directory extends KeyMaps {
   /** The claims of each name. */
   domainsByName: Map<string, DomainEntry[]>
   webhooks: Map<string, WebhookEntry>
+  feedbackSources: Map<string, FeedbackSourceEntry>
   users: Map<string, UserEntry>
   /** By id; those that are over leave when the next one is opened. */
   sessions: Map<string, SessionEntry>
@@ -98,6 +100,7 @@ export function emptyDirectory (): Directory {
     domains: new Map(),
     domainsByName: new Map(),
     webhooks: new Map(),
+    feedbackSources: new Map(),
     users: new Map(),
     formerUsers: new Set(),
     sessions: new Map(),
@@ -117,6 +120,7 @@ export interface Entities {
   key: KeyEntry
   domain: DomainEntry
   webhook: WebhookEntry
+  feedbackSource: FeedbackSourceEntry
   user: UserEntry
 }
 
@@ -145,6 +149,7 @@ export function evolveEntity<Kind extends keyof Entities> (
 /** Folds one fact of CONTROL into the directory, in place: it is as large as the installation. */
 export function evolveDirectory (directory: Directory, { fact, seq, subject }: Recorded<AnyFact>): void {
   directory.versions.set(subject, seq)
+  if (isOfFeedbackSource(fact)) return evolveFeedbackSources(directory.feedbackSources, fact)
   switch (fact.type) {
     case 'account.created':
     case 'account.limits_changed':

@@ -2,6 +2,9 @@ import { Refusal } from '#streams/define.ts'
 import { domainKey, type DomainEntry, type WebhookEntry } from '#streams/directory.ts'
 import { decideReseal as decideDomain } from '#streams/domain/decide.ts'
 import { keptKeys } from '#streams/domain/keys.ts'
+import { decideReseal as decideFeedbackSource } from '#streams/feedback-source/decide.ts'
+import type { FeedbackSourceEntry } from '#streams/feedback-source/state.ts'
+import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { decideReseal as decideWebhook, overlapOf } from '#streams/webhook/decide.ts'
 import { CannotOpen, type Vault } from '#src/base/secret.ts'
@@ -15,9 +18,10 @@ type ResealServices = CommandServices & Pick<Services, 'vault'>
 
 /** What has become of everything that is sealed. */
 export interface Resealing {
-  /** Endpoints and domains that have got a fact. */
+  /** Endpoints, domains and feedback sources that have got a fact. */
   webhooks: number
   domains: number
+  sources: number
   /** What no secret of the ring opens, by id or name: it stays as it is. */
   lost: string[]
   /** Erasures under way whose address an older secret has sealed: it goes when they are complete. */
@@ -57,11 +61,24 @@ export async function resealAll (services: ResealServices, by: Commander): Promi
         current => current === undefined ? [] : unlessLost(() => decideDomain(current, resealer(vault, current.id)))
       )
   )
+  const sources = await eachOf(
+    [...now.feedbackSources.values()],
+    source => source.id,
+    ({ id }) =>
+      handleCommand(
+        services,
+        'feedbackSource',
+        id,
+        askedBy({ ...by, account: FIRST_ACCOUNT }),
+        current => current === undefined ? [] : unlessLost(() => decideFeedbackSource(current, resealer(vault, id)))
+      )
+  )
   const erasures = await pendingErasures(factLog, vault)
   return {
     webhooks: webhooks.changed,
     domains: domains.changed,
-    lost: [...webhooks.lost, ...domains.lost, ...erasures.lost],
+    sources: sources.changed,
+    lost: [...webhooks.lost, ...domains.lost, ...sources.lost, ...erasures.lost],
     erasures: erasures.older
   }
 }
@@ -116,7 +133,7 @@ async function pendingErasures (
 /** Looked at when a process starts, of each kind at most. */
 const LOOKED_AT = 1000
 
-/** Endpoints and domains with a secret that no secret of the ring opens, by id or name. */
+/** Endpoints, domains and feedback sources with a secret that no secret of the ring opens, by id or name. */
 export function lostSecrets ({ directory: { now }, factLog: { clock }, vault }: ResealServices): string[] {
   const nowMs = clock.nowMs()
   const isLost = (texts: string[], context: string) =>
@@ -124,10 +141,14 @@ export function lostSecrets ({ directory: { now }, factLog: { clock }, vault }: 
   const ofWebhook = (webhook: WebhookEntry) =>
     [webhook.sealedSecret, overlapOf(webhook, nowMs)?.sealedSecret].filter(text => text !== undefined)
   const ofDomain = ({ dkim }: DomainEntry) => keptKeys(dkim).map(({ sealedKey }) => sealedKey)
+  const ofSource = ({ sealedKey }: FeedbackSourceEntry) => (sealedKey === null ? [] : [sealedKey])
   return [
     ...[...now.webhooks.values()].slice(0, LOOKED_AT).filter(one => isLost(ofWebhook(one), one.id)).map(({ id }) => id),
     ...[...now.domains.values()].slice(0, LOOKED_AT).filter(one => isLost(ofDomain(one), one.id)).map(({ name }) =>
       name
-    )
+    ),
+    ...[...now.feedbackSources.values()].slice(0, LOOKED_AT).filter(one => isLost(ofSource(one), one.id)).map((
+      { id }
+    ) => id)
   ]
 }

@@ -31,6 +31,7 @@ export async function listen (context: AppContext): Promise<string> {
       ? { services, counters, quotas, reads: { pool, checkpoints: createCheckpoints(bus, pool), turns: readTurns() } }
       : null,
     publicUrl: config.publicUrl,
+    fetchText: context.fetchText,
     oidc: oidcSettingsOf(config),
     catcher: context.catcher,
     mailboxDoor: context.mailboxDoor,

@@ -81,8 +81,9 @@ async function reseal ({ factsRetentionMs }: Config, json: boolean): Promise<voi
 
 const NAMED_MAX = 10
 
-function sayings ({ webhooks, domains, erasures, lost }: Resealing, neededUntil: string): string[] {
-  const done = `Sealed again with the first secret: webhook secrets ${webhooks}, domains' DKIM keys ${domains}.`
+function sayings ({ webhooks, domains, sources, erasures, lost }: Resealing, neededUntil: string): string[] {
+  const done = `Sealed again with the first secret: webhook secrets ${webhooks}, domains' DKIM keys ${domains}, ` +
+    `keys of feedback sources ${sources}.`
   if (lost.length > 0) return [done]
   if (erasures > 0) {
     return [

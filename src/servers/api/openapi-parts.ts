@@ -25,6 +25,7 @@ export const TAGS: Record<string, string> = {
   Keys: 'API keys: what they may do, from which domains, until when.',
   Users: 'The people who sign in to the dashboard, and what they may do.',
   Accounts: 'The accounts of the installation, for its operators: their limits, quotas and first keys.',
+  'Feedback sources': 'The relays that report bounces and complaints, for operators: each has a URL of its own.',
   Webhooks: WEBHOOKS,
   Suppressions: 'Addresses that get no more mail.',
   Erasures: 'Erasing a person from the log, and the receipts.',
