@@ -135,7 +135,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     services: api.services,
     fetchText: options.fetchText,
     onRefused: metrics.relayRefused,
-    log: log.child({ role: 'feedback' })
+    log
   })
   const routes = rememberRoutes(app)
   const internalKeys = createInternalKeys()

@@ -84,6 +84,7 @@ interface CertificateKey {
 
 function certificateKey (pem: string): CertificateKey {
   const { publicKey: key, validFromDate, validToDate } = new X509Certificate(pem)
+  if (key.asymmetricKeyType !== 'rsa') throw new NotFromSns('its certificate is of another kind')
   return { key, fromMs: validFromDate.getTime(), untilMs: validToDate.getTime() }
 }
 
