@@ -1,4 +1,4 @@
-# Sourced by run: what makes API clients of the OpenAPI document, for test/clients.
+# Sourced by run: what makes API clients of the OpenAPI document, and clients of Resend, for test/clients.
 
 export JETPOST_TEST_GENERATORS="$work/generators"
 
@@ -8,4 +8,5 @@ install_generators() {
   timeout 300 npm ci --no-audit --no-fund
   python3 -m venv venv
   timeout 300 venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
+  timeout 300 go build -C resend-go -o use .
 }

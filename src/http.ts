@@ -9,7 +9,8 @@ import { systemClock } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
 import { accountRoutes } from '#src/servers/api/accounts.ts'
 import { auditRoutes } from '#src/servers/api/audit.ts'
-import { apiContext, type Api } from '#src/servers/api/context.ts'
+import { apiContext, createBounds, type Api, type ApiOptions } from '#src/servers/api/context.ts'
+import { OWN_DIALECT } from '#src/servers/api/dialect.ts'
 import { authorizationOf, createAuthenticator, type Authenticator } from '#src/servers/api/auth.ts'
 import {
   answer,
@@ -39,6 +40,8 @@ import { DailyQuota } from '#src/servers/api/quota.ts'
 import { boundConnections, closeIdleConnections } from '#src/servers/api/connections.ts'
 import { apiDescription, rememberRoutes } from '#src/servers/api/openapi.ts'
 import type { Reads } from '#src/postgres/reads.ts'
+import { RemoteFiles } from '#src/servers/api/resend/remote-files.ts'
+import { RESEND_DIALECT, resendRoutes } from '#src/servers/api/resend/routes.ts'
 import { replayRoutes } from '#src/servers/api/replays.ts'
 import { statsRoutes } from '#src/servers/api/stats.ts'
 import { suppressionFileRoutes } from '#src/servers/api/suppression-files.ts'
@@ -48,7 +51,7 @@ import { userRoutes } from '#src/servers/api/users.ts'
 import { webhookRoutes } from '#src/servers/api/webhooks.ts'
 import { limitHeaders, type Limiter } from '#src/servers/api/limits.ts'
 import { parserRefusals, type ParserRefusals } from '#src/servers/api/parser.ts'
-import { lacksHost, pathOf } from '#src/servers/api/target.ts'
+import { lacksHost, markUndecodable, pathOf } from '#src/servers/api/target.ts'
 import { catcherPages, type MailboxDoor } from '#src/servers/mailbox/pages.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import { dashboardContext, DASHBOARD_HEADERS } from '#src/servers/dashboard/context.ts'
@@ -61,11 +64,27 @@ import { metricsRoute, type Metrics, type MetricsReport } from '#src/servers/ops
 import { relayFeedback } from '#src/servers/relay-feedback/context.ts'
 import type { FetchText } from '#src/servers/relay-feedback/sns.ts'
 import { trackingPages } from '#src/servers/tracking/context.ts'
+import type { Resolve } from '#src/dns/guard.ts'
 import type { Counters, Quotas } from '#src/nats/counters.ts'
+
+const OWN_PREFIX = '/api'
+const RESEND_PREFIX = '/resend'
+const API_PREFIXES = [OWN_PREFIX, RESEND_PREFIX]
+
+/** What the API stands on. */
+interface ApiModules {
+  services: Services
+  counters: Counters
+  quotas: Quotas
+  reads: Reads
+  streams?: Partial<StreamLimits>
+  /** How host names are resolved that a request names; left out = by DNS and the system. */
+  resolve?: Resolve
+}
 
 export interface HttpOptions {
   /** What /api and tracking need; null in a process without the role `api`. */
-  api: { services: Services, counters: Counters, quotas: Quotas, reads: Reads, streams?: Partial<StreamLimits> } | null
+  api: ApiModules | null
   /** Where clients reach it. */
   publicUrl: string
   /** How Amazon SNS is asked for its certificates; left out = over the internet. */
@@ -111,8 +130,10 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
     if (secured) reply.header('strict-transport-security', HSTS)
-    // Under /api the key and the window come first.
-    if (lacksHost(request.raw) && request.server.prefix !== '/api') return await refuse(request, reply, missingHost())
+    // In an API the key and the window come first.
+    if (lacksHost(request.raw) && !API_PREFIXES.includes(request.server.prefix)) {
+      return await refuse(request, reply, missingHost())
+    }
   })
   recordRequests(app, metrics, log)
   app.setNotFoundHandler(async (request, reply) => await refuse(request, reply, notFound()))
@@ -139,12 +160,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   })
   const routes = rememberRoutes(app)
   const internalKeys = createInternalKeys()
-  void app.register(async plain => {
-    const context = plain.withTypeProvider<TypeBoxTypeProvider>()
-    const { services, counters } = api
-    limiter = apiContext(context, { services, counters, authenticator, internalKeys, publicUrl, log })
-    apiRoutes(context, api, publicUrl, log)
-  }, { prefix: '/api' })
+  limiter = registerApis(app, api, { authenticator, internalKeys, publicUrl, log })
   void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
   if (operations !== null) openDashboard(app, { ...options, api, operations }, internalKeys)
   return app
@@ -171,6 +187,7 @@ function createServer ({ trustProxy, api, log }: HttpOptions, parser: ParserRefu
     trustProxy: trustProxy.length === 0 ? false : trustProxy,
     genReqId: request => requestIdOf(request.headers['x-request-id']),
     routerOptions: { maxParamLength: PARAM_CHARS_MAX },
+    rewriteUrl: ({ url = '' }) => withoutDoubleSlash(url),
     http: {
       // Node would answer without our headers; see lacksHost.
       requireHostHeader: false,
@@ -182,7 +199,8 @@ function createServer ({ trustProxy, api, log }: HttpOptions, parser: ParserRefu
     return503OnClosing: false,
     clientErrorHandler: parser.refuse,
     frameworkErrors: (_error, request, reply) => {
-      if (api !== null && /^\/api(\/|$)/.test(pathOf(request.url))) return refuseUrlInApi(app, request, reply)
+      const prefix = API_PREFIXES.find(prefix => `${pathOf(request.url)}/`.startsWith(`${prefix}/`))
+      if (api !== null && prefix !== undefined) return refuseUrlInApi(app, prefix, request, reply)
       if (/^\/dashboard(\/|$)/.test(pathOf(request.url))) reply.headers(DASHBOARD_HEADERS)
       void refuse(request, reply, malformedUrl())
     }
@@ -213,16 +231,37 @@ function recordRequests (app: FastifyInstance, metrics: Metrics, log: Log): void
   })
 }
 
-type ApiModules = NonNullable<HttpOptions['api']>
+/** Our own API, and the same in the words of another, for its clients: what is done, and what bounds it, is one. */
+function registerApis (
+  app: FastifyInstance,
+  api: ApiModules,
+  shared: Pick<ApiOptions, 'authenticator' | 'internalKeys' | 'publicUrl' | 'log'>
+): Limiter {
+  const { services, counters, quotas, reads, resolve } = api
+  const bounds = createBounds(counters, services)
+  const quota = new DailyQuota(quotas, services.directory, services.factLog.clock)
+  const acceptor = new Acceptor(services, quota)
+  void app.register(async plain => {
+    const context = plain.withTypeProvider<TypeBoxTypeProvider>()
+    apiContext(context, { ...shared, services, bounds, dialect: OWN_DIALECT })
+    apiRoutes(context, api, { quota, acceptor }, shared)
+  }, { prefix: OWN_PREFIX })
+  const remoteFiles = new RemoteFiles({ mayCallPrivate: services.settings.mayCallPrivate, resolve })
+  app.addHook('onClose', async () => await remoteFiles.close())
+  void app.register(async plain => {
+    const context = plain.withTypeProvider<TypeBoxTypeProvider>()
+    apiContext(context, { ...shared, services, bounds, dialect: RESEND_DIALECT })
+    resendRoutes(context, { services, acceptor, reads, remoteFiles })
+  }, { prefix: RESEND_PREFIX })
+  return bounds.limiter
+}
 
 function apiRoutes (
   app: Api,
-  { services, quotas, reads, streams = {} }: ApiModules,
-  publicUrl: string,
-  log: Log
+  { services, reads, streams = {} }: ApiModules,
+  { quota, acceptor }: { quota: DailyQuota, acceptor: Acceptor },
+  { publicUrl, log }: Pick<ApiOptions, 'publicUrl' | 'log'>
 ): void {
-  const quota = new DailyQuota(quotas, services.directory, services.factLog.clock)
-  const acceptor = new Acceptor(services, quota)
   sendRoutes(app, services, acceptor)
   batchRoutes(app, services, acceptor)
   readRoutes(app, services, reads)
@@ -281,10 +320,15 @@ function requestIdOf (given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[A-Za-z0-9._-]{8,100}$/.test(given) ? given : newId('req', systemClock.nowMs())
 }
 
-/** A URL that cannot be decoded has no route. Under /api it goes to that context's not-found handler, for its keys and
+/** A URL that cannot be decoded has no route. In an API it goes to that context's not-found handler, for its keys and
  *  windows. */
-function refuseUrlInApi (app: FastifyInstance, { raw }: FastifyRequest, reply: FastifyReply): void {
-  // The context sees that the URL is not the original one, and answers 400 instead of 404.
-  Object.assign(raw, { originalUrl: raw.url, url: '/api/' })
+function refuseUrlInApi (app: FastifyInstance, prefix: string, { raw }: FastifyRequest, reply: FastifyReply): void {
+  markUndecodable(raw)
+  Object.assign(raw, { url: `${prefix}/` })
   app.routing(raw, reply.raw)
+}
+
+/** Some of Resend's clients put a slash between base URL and path, whether or not the base URL ends with one. */
+function withoutDoubleSlash (url: string): string {
+  return url.startsWith(`${RESEND_PREFIX}//`) ? RESEND_PREFIX + url.slice(RESEND_PREFIX.length + 1) : url
 }

@@ -3,7 +3,7 @@ import { firstStart } from '#src/actions/first-start.ts'
 import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
 import type { AppContext, AppOptions } from '#src/app/context.ts'
 import { listen, refuseTakenPort } from '#src/app/listen.ts'
-import { openContext } from '#src/app/open-context.ts'
+import { duringElections, openContext } from '#src/app/open-context.ts'
 import { openCatcher, startRoles } from '#src/app/roles.ts'
 import { Workers } from '#src/app/workers.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
@@ -41,7 +41,7 @@ export async function startApp (config: Config, options: AppOptions): Promise<Ap
     const workers = launchWorkers(config, options)
     stack.defer(() => workers?.kill())
     const context = await openContext(config, options, stack)
-    const firstKey = await firstStart(context.services, config)
+    const firstKey = await duringElections(() => firstStart(context.services, config))
     // At once, whatever becomes of the rest of this start.
     if (firstKey !== null) options.onFirstKey?.(firstKey)
     if (workers === null) await startRoles(context)

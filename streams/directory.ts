@@ -9,7 +9,7 @@ import { evolveKeys, type KeyEntry, type KeyMaps } from './key/state.ts'
 import type { LimitClass } from './key/facts.ts'
 import { evolveUsers, type UserEntry } from './user/state.ts'
 import { evolveSessions, type LinkEntry, type SessionEntry } from './session/state.ts'
-import type { EventType, WebhookMode } from './webhook/facts.ts'
+import type { BounceChoice, EventType, WebhookFormat, WebhookMode } from './webhook/facts.ts'
 import { type Pause, pausesAfter } from './webhook/pauses.ts'
 
 export type { KeyEntry, Principal } from './key/state.ts'
@@ -59,7 +59,9 @@ export interface WebhookEntry {
   /** Several events in one request; null = one event a request. */
   batch: { maxEvents: number, maxWaitMs: number } | null
   everyDeferral: boolean
+  bounces: BounceChoice
   mode: WebhookMode
+  format: WebhookFormat
   sealedSecret: string
   /** The secret before the last rotation, while it still signs; Unix ms. */
   previous: { sealedSecret: string, untilMs: number } | null
@@ -293,6 +295,8 @@ function addWebhook (directory: Directory, { data, account, time }: FactNamed<'w
   const { webhook: id, ...rest } = data
   directory.webhooks.set(id, {
     ...rest,
+    bounces: rest.bounces ?? 'all',
+    format: rest.format ?? 'jetpost',
     id,
     account,
     previous: null,
@@ -314,7 +318,7 @@ function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
       // What failed was another address, or what its owner has mended meanwhile.
       if (settings.url !== webhook.url || (webhook.paused && !settings.paused)) webhook.failingSince = null
       webhook.pauses = pausesAfter(webhook, settings.paused, Date.parse(fact.time))
-      Object.assign(webhook, settings)
+      Object.assign(webhook, { ...settings, bounces: settings.bounces ?? 'all' })
       break
     }
     case 'webhook.secret_rotated':

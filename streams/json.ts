@@ -39,7 +39,7 @@ const NEAR = 1024
 
 /** Where the text that begins at `from` has its closing quote; at the end where it has none. A file of 14 MB is one
  *  text: looked through byte by byte it would take as long as parsing it. */
-function endOfText (json: Uint8Array, from: number): number {
+export function endOfText (json: Uint8Array, from: number): number {
   for (let i = from;;) {
     for (const near = i + NEAR; i < near; i++) {
       if (json[i] === QUOTE || i >= json.length) return i

@@ -48,7 +48,7 @@ export interface EmailListOptions {
   cursor: PageCursor | null
 }
 
-const COLUMNS =
+export const COLUMNS =
   sql`emails.id, emails.key, emails.test, emails.from_address, emails.from_name, emails.to_list, emails.cc_list,
   emails.bcc_list, emails.reply_to_list, emails.subject, emails.template, emails.template_version, emails.tags,
   emails.metadata, emails.created_at,
@@ -199,7 +199,7 @@ export function knownEmails (ids: string[]): Query<Set<string>> {
 type Detailed = 'headers' | 'attachments' | 'track_opens' | 'track_clicks' | 'unsubscribe'
 type Hidden = 'account' | 'from_domain' | 'request_seq' | 'search' | 'erased'
 
-interface EmailRow extends Omit<EmailChange, Detailed | Hidden | 'created_at'> {
+export interface EmailRow extends Omit<EmailChange, Detailed | Hidden | 'created_at'> {
   status: EmailStatus
   scheduled_at: Date | null
   created_at: Date
@@ -225,7 +225,7 @@ export interface DetailedRow extends EmailRow, Pick<EmailChange, Detailed> {
   timeline: FactRow[] | null
 }
 
-function summaryOf (row: EmailRow): EmailSummary {
+export function summaryOf (row: EmailRow): EmailSummary {
   return {
     id: row.id,
     email_id: row.id,

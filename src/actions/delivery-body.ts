@@ -6,6 +6,7 @@ import { subjects } from '#streams/subjects.ts'
 import { factAt } from '#src/nats/certain.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { readFacts } from '#src/nats/range.ts'
+import { resendEventOf } from './resend-event.ts'
 import { owedFact } from './replay-job.ts'
 
 /** Bytes of events that need not be read in the log. */
@@ -31,7 +32,12 @@ export async function bodyOf (bus: Bus, bodies: KnownBodies, owed: Owed): Promis
   const there = found.filter(body => body !== null)
   const whole = missing.length === 0 || (there.length > 0 && await areErased(bus, missing))
   if (!whole) return { missing }
-  return owed.batch ? batchOf(owed.delivery, there) : there[0]!
+  return owed.batch ? batchOf(owed.delivery, there) : wordedAs(owed.format, there[0]!)
+}
+
+/** By the stored bytes and the delivery's format alone, so that each try has the same. */
+function wordedAs (format: Owed['format'], body: Uint8Array): Uint8Array {
+  return format === undefined ? body : Buffer.from(resendEventOf(Buffer.from(body).toString('utf8')))
 }
 
 /** Nothing is remembered: all is read in the log. */

@@ -1,6 +1,6 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, Recorded } from '#streams/define.ts'
-import type { GiveUpReason, Pending } from '#streams/delivery/decide.ts'
+import { formatOf, type GiveUpReason, type Pending } from '#streams/delivery/decide.ts'
 import {
   BatchJoined,
   DeliveryAttempted,
@@ -109,7 +109,7 @@ const EVERYBODY: FactCause = { account: 'acc_0', correlation: 'cursor', causatio
 export async function requestTestDelivery (
   factLog: FactLog,
   { account, correlation }: Asker,
-  { id: webhook, batch }: Pick<WebhookEntry, 'id' | 'batch'>,
+  { id: webhook, batch, format }: Pick<WebhookEntry, 'id' | 'batch' | 'format'>,
   type: EventType
 ): Promise<Owed> {
   const nowMs = factLog.clock.nowMs()
@@ -122,6 +122,7 @@ export async function requestTestDelivery (
     replay: null,
     events,
     batch: batch !== null,
+    ...formatOf({ format }),
     test
   }
   const fact = stamp(DeliveryRequested, { account, correlation, causation: null }, owed, nowMs, id)

@@ -1,6 +1,6 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, Recorded } from '#streams/define.ts'
-import { eventIn } from '#streams/delivery/decide.ts'
+import { eventIn, formatOf } from '#streams/delivery/decide.ts'
 import { DeliveryRequested, type Member } from '#streams/delivery/facts.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { groupsOf } from '#streams/groups.ts'
@@ -178,9 +178,17 @@ function memberIn ({ fact, seq }: Recorded<AnyFact>, webhook: WebhookEntry, repl
 }
 
 /** Its cause is the first event. */
-function deliveryOf (group: FoundMember[], { id: webhook, batch }: WebhookEntry, replay: string): NewDelivery {
+function deliveryOf (group: FoundMember[], endpoint: WebhookEntry, replay: string): NewDelivery {
+  const { id: webhook, batch } = endpoint
   const events = group.map(({ member }) => member)
-  const owed = { delivery: deliveryId(events, webhook), webhook, replay, events, batch: batch !== null }
+  const owed = {
+    delivery: deliveryId(events, webhook),
+    webhook,
+    replay,
+    events,
+    batch: batch !== null,
+    ...formatOf(endpoint)
+  }
   return { fact: group[0]!.fact, owed }
 }
 

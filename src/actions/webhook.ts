@@ -12,14 +12,16 @@ import {
   decideRotation,
   decideSuccess,
   eventsFault,
+  formatFault,
   testFault,
   urlFault,
   type WebhookChanges,
   type WebhookDecision,
   type WebhookSettings
 } from '#streams/webhook/decide.ts'
+import { formatOf } from '#streams/delivery/decide.ts'
 import { testKeyRefusal } from '#streams/key/decide.ts'
-import { WebhookCreated, type EventType, type WebhookMode } from '#streams/webhook/facts.ts'
+import { WebhookCreated, type EventType, type WebhookFormat, type WebhookMode } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { literalFault } from '#src/dns/guard.ts'
@@ -44,17 +46,23 @@ export type WebhookServices = CommandServices & Pick<Services, 'vault'> & {
 export async function createWebhook (
   services: WebhookServices,
   asker: Asker,
-  settings: WebhookSettings & { startAt?: string }
+  settings: WebhookSettings & { format?: WebhookFormat, startAt?: string }
 ): Promise<CreatedWebhook | Refusal> {
-  const fault = modeFault(asker, settings.mode) ??
+  const { format = 'jetpost', startAt, ...chosen } = settings
+  const fault = modeFault(asker, settings.mode) ?? formatFault(format, settings.batch) ??
     targetFault(services.settings, asker.account, settings.url) ?? eventsFault(settings.events) ??
     countFault(countOf(services.directory.now.webhooks.values(), asker.account))
   if (fault !== null) return fault
   const nowMs = services.factLog.clock.nowMs()
   const id = newId('wh', nowMs)
   const secret = newSigningSecret()
-  const { startAt = timestamp(nowMs), ...chosen } = settings
-  const data = { webhook: id, ...chosen, sealedSecret: services.vault.seal(secret, id), startAt }
+  const data = {
+    webhook: id,
+    ...chosen,
+    ...formatOf({ format }),
+    sealedSecret: services.vault.seal(secret, id),
+    startAt: startAt ?? timestamp(nowMs)
+  }
   return { ...await createEntity(services, 'webhook', id, stamp(WebhookCreated, askedBy(asker), data, nowMs)), secret }
 }
 
@@ -102,7 +110,12 @@ export async function changeWebhook (
     (url === undefined ? null : targetFault(services.settings, asker.account, url)) ??
     (events === undefined ? null : eventsFault(events))
   if (fault !== null) return fault
-  const changed = await change(services, asker, id, webhook => decideChange(webhook, changes))
+  const changed = await change(
+    services,
+    asker,
+    id,
+    webhook => formatFault(webhook.format, changes.batch) ?? decideChange(webhook, changes)
+  )
   // Also when it was not paused: the first time may have got no further than the fact.
   if (changes.paused === false && !(changed instanceof Refusal)) await wakeReplays(services.factLog, id)
   return changed

@@ -3,6 +3,7 @@ import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'
 import { listenFault } from '#src/embedded/ports.ts'
+import { createResolver } from '#src/dns/guard.ts'
 import { buildHttp } from '#src/http.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { consumerStatus } from '#src/nats/status.ts'
@@ -28,7 +29,13 @@ export async function listen (context: AppContext): Promise<string> {
   watchApp(context)
   const http = buildHttp({
     api: config.roles.has('api')
-      ? { services, counters, quotas, reads: { pool, checkpoints: createCheckpoints(bus, pool), turns: readTurns() } }
+      ? {
+        services,
+        counters,
+        quotas,
+        reads: { pool, checkpoints: createCheckpoints(bus, pool), turns: readTurns() },
+        resolve: createResolver(config.dns)
+      }
       : null,
     publicUrl: config.publicUrl,
     fetchText: context.fetchText,

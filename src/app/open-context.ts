@@ -7,19 +7,31 @@ import type { Services } from '#src/actions/services.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
 import { mailWarnings } from '#src/base/mail-links.ts'
-import { Complaint } from '#src/base/errors.ts'
+import { asError, Complaint } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { secretsOf } from '#src/base/secret.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters, createQuotas } from '#src/nats/counters.ts'
 import { ensureTopology, keepTopology, repair } from '#src/nats/ensure.ts'
+import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
+import { untilAnswered } from '#src/nats/retry-on-disconnect.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import type { AppContext, AppOptions } from './context.ts'
 import { startTracing } from './tracing.ts'
 
 const DIRECTORY_MS = 60_000
+const ELECTIONS_MS = 60_000
+
+/** A step of the start that can be done twice: a cluster that elects leaders, or that starts as well, is waited for.
+ *  Throws Complaint when it does not answer within a minute. */
+export async function duringElections<T> (step: () => Promise<T>): Promise<T> {
+  return await untilAnswered(step, ELECTIONS_MS).catch((error: unknown) => {
+    if (!isUnanswered(error) && !(error instanceof LogUnavailable)) throw error
+    throw new Complaint(`NATS does not answer: ${asError(error).message}`)
+  })
+}
 
 /** The servers, the connections to them and the services on top: all that roles and listeners share. */
 export async function openContext (
@@ -38,13 +50,13 @@ export async function openContext (
     replicas: config.natsReplicas,
     log
   }
-  await ensureTopology(bus, topology)
+  await duringElections(() => ensureTopology(bus, topology))
   const streams = keepTopology(bus, topology)
   stack.defer(() => streams.stop())
   const pool = createPool(databaseUrl, log)
   stack.defer(() => pool.end())
   const directory = await openDirectory(bus, log, stack)
-  const services = await openServices({ bus, clock, directory, secrets, config, mayCallPrivate })
+  const services = await duringElections(() => openServices({ bus, clock, directory, secrets, config, mayCallPrivate }))
   // The first of two processes has said it.
   if (options.servers === undefined) {
     warnOfMail(config, directory, log)
@@ -120,7 +132,8 @@ async function openDirectory (bus: Bus, log: Log, stack: AsyncDisposableStack): 
   const overtaken = directory.overtaken.then(reason => {
     throw new Complaint(`A newer Jetpost has written to this log, so this version cannot start on it: ${reason}.`)
   })
-  if (await Promise.race([directory.catchUp(DIRECTORY_MS), overtaken])) return directory
+  const caughtUp = duringElections(() => directory.catchUp(DIRECTORY_MS))
+  if (await Promise.race([caughtUp, overtaken])) return directory
   throw new Complaint(
     directory.unhealthyReason() ?? 'NATS holds more accounts, keys and domains than could be read within 60 s.'
   )

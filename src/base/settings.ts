@@ -235,9 +235,8 @@ export const settings: Settings = {
   },
   webhookAllowPrivate: {
     env: 'JETPOST_WEBHOOK_ALLOW_PRIVATE',
-    means: 'allow webhook endpoints of the first account with http: URLs and private addresses',
-    details:
-      'Endpoints of other accounts never have them. For trying out: an answer is shown to those who hold a key, ' +
+    means: 'allow webhook endpoints, and files by URL, of the first account with http: URLs and private addresses',
+    details: 'Those of other accounts never have them. For trying out: an answer is shown to those who hold a key, ' +
       'and what answers may be any service of this machine and its network.',
     fallback: false,
     parse: boolean

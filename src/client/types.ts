@@ -302,8 +302,13 @@ export interface CreateWebhookAnswer {
     max_wait_ms: number
   } | null
   every_deferral: boolean
+  /** Which events of `email.bounced` it gets: all, without those of deferrals, or only those. */
+  bounces: 'all' | 'final' | 'deferred'
   /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
   mode: 'live' | 'test' | 'both'
+  /** How events are worded, for good: as Jetpost does, or as Resend does, one event a request. `jetpost` when left
+   *  out. */
+  format: 'jetpost' | 'resend'
   /** It gets events from then on. */
   start_at: string
   /** `disabled`: nothing is sent. See `paused` too. */
@@ -341,8 +346,13 @@ export interface CreateWebhookRequest {
   } | null
   /** Whether each deferral of an email is an event, or only the first one and the end. */
   every_deferral?: boolean
+  /** Which events of `email.bounced` it gets: all, without those of deferrals, or only those. */
+  bounces?: 'all' | 'final' | 'deferred'
   /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
   mode?: 'live' | 'test' | 'both'
+  /** How events are worded, for good: as Jetpost does, or as Resend does, one event a request. `jetpost` when left
+   *  out. */
+  format?: 'jetpost' | 'resend'
   /** Events from then on are sent, also past ones as far back as they are kept. Now when left out. */
   start_at?: string
 }
@@ -1252,8 +1262,13 @@ export interface RotateWebhookSecretAnswer {
     max_wait_ms: number
   } | null
   every_deferral: boolean
+  /** Which events of `email.bounced` it gets: all, without those of deferrals, or only those. */
+  bounces: 'all' | 'final' | 'deferred'
   /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
   mode: 'live' | 'test' | 'both'
+  /** How events are worded, for good: as Jetpost does, or as Resend does, one event a request. `jetpost` when left
+   *  out. */
+  format: 'jetpost' | 'resend'
   /** It gets events from then on. */
   start_at: string
   /** `disabled`: nothing is sent. See `paused` too. */
@@ -1661,6 +1676,8 @@ export interface UpdateWebhookRequest {
   } | null
   /** Whether each deferral of an email is an event, or only the first one and the end. */
   every_deferral?: boolean
+  /** Which events of `email.bounced` it gets: all, without those of deferrals, or only those. */
+  bounces?: 'all' | 'final' | 'deferred'
   /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
   mode?: 'live' | 'test' | 'both'
   /** Enables an endpoint that was disabled: it gets events from now on. */
@@ -1696,8 +1713,13 @@ export interface Webhook {
     max_wait_ms: number
   } | null
   every_deferral: boolean
+  /** Which events of `email.bounced` it gets: all, without those of deferrals, or only those. */
+  bounces: 'all' | 'final' | 'deferred'
   /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
   mode: 'live' | 'test' | 'both'
+  /** How events are worded, for good: as Jetpost does, or as Resend does, one event a request. `jetpost` when left
+   *  out. */
+  format: 'jetpost' | 'resend'
   /** It gets events from then on. */
   start_at: string
   /** `disabled`: nothing is sent. See `paused` too. */

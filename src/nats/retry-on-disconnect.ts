@@ -1,7 +1,7 @@
 import { ErrorCode, NatsError } from 'nats'
 import { sleep } from '#src/base/backoff.ts'
 import type { Bus } from './connect.ts'
-import { isUnanswered } from './errors.ts'
+import { isUnanswered, LogUnavailable } from './errors.ts'
 
 /** What `ask` resolves to on a connection that stands, which is waited for; it is told what is left of the time. When
  *  the connection breaks nobody answers any more, and what is asked while there is none the client throws away:
@@ -27,14 +27,15 @@ const PAUSE_MS = 100
 /** An election takes 4 to 9 s. */
 const PATIENCE_MS = 10_000
 
-/** What `ask` resolves to, asked again for 10 s while nobody answers: for what a client waits for who is not to be
- *  refused while a leader is elected. */
-export async function untilAnswered<T> (ask: () => Promise<T>): Promise<T> {
-  for (const endMs = performance.now() + PATIENCE_MS;; await sleep(PAUSE_MS)) {
+/** What `ask` resolves to, asked again for a while where nobody answers: for what must not fail while a leader is
+ *  elected. It must be something that can be done twice. */
+export async function untilAnswered<T> (ask: () => Promise<T>, patienceMs = PATIENCE_MS): Promise<T> {
+  for (const endMs = performance.now() + patienceMs;; await sleep(PAUSE_MS)) {
     try {
       return await ask()
     } catch (error) {
-      if (!isUnanswered(error) || performance.now() >= endMs) throw error
+      const isSilent = isUnanswered(error) || error instanceof LogUnavailable
+      if (!isSilent || performance.now() >= endMs) throw error
     }
   }
 }

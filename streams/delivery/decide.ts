@@ -1,6 +1,6 @@
 import type { AnyFact } from '../catalog.ts'
 import type { WebhookEntry } from '../directory.ts'
-import type { EventType } from '../webhook/facts.ts'
+import type { BounceChoice, EventType } from '../webhook/facts.ts'
 import type { Owed, DeliveryFailed } from './facts.ts'
 
 /** A delivery that has not ended: all that an attempt needs. */
@@ -41,14 +41,32 @@ export function pendingAfter (fact: AnyFact): Pending | null | undefined {
 
 type Envelope = Pick<Pending, 'owed' | 'account' | 'correlation' | 'causation' | 'trace'>
 
-function envelope (fact: AnyFact, { delivery, webhook, replay, events, batch, test }: Owed): Envelope {
+function envelope (fact: AnyFact, owed: Owed): Envelope {
   return {
-    owed: { delivery, webhook, replay, events, batch, ...(test === undefined ? {} : { test }) },
+    owed: owedOnly(owed),
     account: fact.account,
     correlation: fact.correlation,
     causation: fact.id,
     ...(fact.trace === undefined ? {} : { trace: fact.trace })
   }
+}
+
+/** What a delivery is, without what became of it. */
+export function owedOnly ({ delivery, webhook, replay, events, batch, format, test }: Owed): Owed {
+  return {
+    delivery,
+    webhook,
+    replay,
+    events,
+    batch,
+    ...(format === undefined ? {} : { format }),
+    ...(test === undefined ? {} : { test })
+  }
+}
+
+/** What a delivery to an endpoint says of its format. */
+export function formatOf ({ format }: Pick<WebhookEntry, 'format'>): Pick<Owed, 'format'> {
+  return format === 'jetpost' ? {} : { format }
 }
 
 const HOUR_MS = 3_600_000
@@ -180,6 +198,10 @@ function isTest (body: string): boolean {
   return (JSON.parse(body) as { data?: { test?: boolean } }).data?.test === true
 }
 
+function isChosen (choice: BounceChoice, isDeferral: boolean): boolean {
+  return choice === 'all' || isDeferral === (choice === 'deferred')
+}
+
 /** Is the event for the endpoint? It must be of its account, of one of its types and its mode, and not before its
  *  start. */
 export function isFor (
@@ -188,6 +210,7 @@ export function isFor (
   { type, isLaterDeferral, body }: Pick<Event, 'type' | 'isLaterDeferral' | 'body'>
 ): boolean {
   const wanted = webhook.events.includes(type) && (webhook.everyDeferral || !isLaterDeferral) &&
+    (type !== 'email.bounced' || isChosen(webhook.bounces, fact.type === 'email.deferred')) &&
     (webhook.mode === 'both' || isTest(body) === (webhook.mode === 'test'))
   return wanted && webhook.account === fact.account && webhook.disabled === null && fact.time >= webhook.startAt
 }

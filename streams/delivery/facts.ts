@@ -25,6 +25,8 @@ const owed = {
   events: Type.Array(Member, { minItems: 1, maxItems: BATCH_EVENTS_MAX }),
   /** Sent as a batch's body, also with one event. */
   batch: Type.Boolean(),
+  /** How its events are worded, as the endpoint was made; left out = as they are stored. */
+  format: Type.Optional(Type.Literal('resend')),
   /** A test event's bytes, which are stored nowhere else: made up, about nobody. */
   test: Type.Optional(Type.String({ maxLength: 4096 }))
 }

@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { AnyFact } from '../catalog.ts'
 import { Id, Refusal } from '../define.ts'
-import { isFor, type Event } from '../delivery/decide.ts'
+import { isFor, owedOnly, type Event } from '../delivery/decide.ts'
 import type { Owed } from '../delivery/facts.ts'
 import type { WebhookEntry } from '../directory.ts'
 import { PACE_MAX, type Replay, type ReplayEnded, type ReplayFact } from './facts.ts'
@@ -165,10 +165,8 @@ export function owedIn (fact: AnyFact): Owed | null {
     case 'delivery.requested':
     case 'delivery.attempted':
     case 'delivery.moved':
-    case 'delivery.failed': {
-      const { delivery, webhook, replay, events, batch, test } = fact.data
-      return { delivery, webhook, replay, events, batch, ...(test === undefined ? {} : { test }) }
-    }
+    case 'delivery.failed':
+      return owedOnly(fact.data)
     default:
       return null
   }

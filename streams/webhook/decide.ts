@@ -13,7 +13,9 @@ import {
   WebhookSecretResealed,
   WebhookSecretRotated,
   webhookFacts,
+  type BounceChoice,
   type EventType,
+  type WebhookFormat,
   type WebhookMode
 } from './facts.ts'
 
@@ -37,6 +39,7 @@ export interface WebhookSettings {
   batch: { maxEvents: number, maxWaitMs: number } | null
   /** Does it get an event for each deferral, or only for the first one and the outcome. */
   everyDeferral: boolean
+  bounces: BounceChoice
   /** The keys whose mail it hears of. */
   mode: WebhookMode
 }
@@ -73,6 +76,13 @@ export function eventsFault (events: readonly string[]): Refusal | null {
     : new Refusal('invalid_events', 'events must be a list of at least 1 event type, without duplicates.')
 }
 
+/** Resend knows no batches: its receivers could not read them. */
+export function formatFault (format: WebhookFormat, batch: WebhookSettings['batch'] | undefined): Refusal | null {
+  return format === 'jetpost' || batch == null
+    ? null
+    : new Refusal('not_supported', 'batch must be null while format is resend.')
+}
+
 /** `count` = the endpoints the account already has. */
 export function countFault (count: number): Refusal | null {
   return count < WEBHOOKS_MAX
@@ -82,8 +92,8 @@ export function countFault (count: number): Refusal | null {
 
 /** What changes; nothing when the settings are the same. The order of events does not count. */
 export function decideChange (webhook: WebhookEntry, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
-  const { id, url, events, paused, concurrency, batch, everyDeferral, mode } = webhook
-  const before: WebhookSettings = { url, events, paused, concurrency, batch, everyDeferral, mode }
+  const { id, url, events, paused, concurrency, batch, everyDeferral, bounces, mode } = webhook
+  const before: WebhookSettings = { url, events, paused, concurrency, batch, everyDeferral, bounces, mode }
   const settings = { ...before, ...changes }
   return [
     ...(sameSettings(before, settings) ? [] : [{ type: WebhookChanged, data: { webhook: id, ...settings } }]),

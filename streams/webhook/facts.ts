@@ -26,6 +26,14 @@ export const BATCH_WAIT_MS_MAX = 60_000
 export const WEBHOOK_MODES = ['live', 'test', 'both'] as const
 export type WebhookMode = typeof WEBHOOK_MODES[number]
 
+/** How events are worded: as ours, or as Resend's, for receivers that were written for those. */
+export const WEBHOOK_FORMATS = ['jetpost', 'resend'] as const
+export type WebhookFormat = typeof WEBHOOK_FORMATS[number]
+
+/** Which events of `email.bounced`: all, without deferrals, or only those. */
+export const BOUNCE_CHOICES = ['all', 'final', 'deferred'] as const
+export type BounceChoice = typeof BOUNCE_CHOICES[number]
+
 /** The settings of an endpoint. */
 const settings = {
   url: Type.String({ maxLength: URL_LENGTH_MAX }),
@@ -41,6 +49,8 @@ const settings = {
   })),
   /** Does it get an event for each deferral, or only for the first one and the outcome. */
   everyDeferral: Type.Boolean(),
+  /** Left out = all. */
+  bounces: Type.Optional(Type.Union(BOUNCE_CHOICES.map(choice => Type.Literal(choice)))),
   /** The keys whose mail it hears of. */
   mode: Type.Union(WEBHOOK_MODES.map(mode => Type.Literal(mode)))
 }
@@ -51,6 +61,8 @@ export const WebhookCreated = factType(
   Type.Object({
     webhook: Id('wh'),
     ...settings,
+    /** For good; left out = ours. */
+    format: Type.Optional(Type.Literal('resend')),
     /** The signing secret, sealed for the context of the webhook's id. */
     sealedSecret: Type.String(),
     /** It gets the facts from this time on. When that is before it was created, a backfill sends those of the log. */

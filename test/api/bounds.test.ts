@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Principal } from '#streams/directory.ts'
 import { addressRanges } from '#src/base/config-values.ts'
 import { createLog } from '#src/base/log.ts'
-import { turnsOfBigBodies } from '#src/servers/api/big-bodies.ts'
+import { newTurns, turnsOfBigBodies } from '#src/servers/api/big-bodies.ts'
 import { BodyBudget } from '#src/servers/api/body-budget.ts'
 import { boundConnections } from '#src/servers/api/connections.ts'
 import { startTestApp } from '../support/app.ts'
@@ -100,7 +100,7 @@ t.test('big bodies are read one by one for an account, and small ones pass them'
   server.addHook('onRequest', async request => {
     request.principal = { account: request.headers.account } as unknown as Principal
   })
-  const inTurn = turnsOfBigBodies(server)
+  const inTurn = turnsOfBigBodies(server, newTurns())
   server.removeAllContentTypeParsers()
   server.addContentTypeParser(
     '*',

@@ -449,6 +449,7 @@ const ELSEWHERE: Record<string, string> = {
   account_suspended: 'journeys/operator-keys: an account that is suspended sends nothing',
   quota_exceeded: 'api/accounts: past its quota an account sends nothing',
   invalid_quota: 'shown by jetpost accounts quota',
+  idempotency_busy: 'rules/resend: errors under the names of Resend',
   busy: 'api/bounds: big bodies wait for room',
   no_dashboard: 'api/users: below a path there is no dashboard to sign in to',
   content_expired: 'api/email-guards: the content of an email ends after days',

@@ -377,6 +377,7 @@ t.test('private addresses: of the first account alone, and of no other, however 
     concurrency: null,
     batch: null,
     everyDeferral: false,
+    bounces: 'all',
     mode: 'both'
   })
   if (made instanceof Refusal) throw new Error(made.message)

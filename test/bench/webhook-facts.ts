@@ -54,6 +54,7 @@ export async function makeEndpoint (
     concurrency,
     batch: null,
     everyDeferral: false,
+    bounces: 'all',
     mode: 'both'
   }
   const made = await createWebhook({ ...ground, settings: { mayCallPrivate: () => true } }, asker, settings)

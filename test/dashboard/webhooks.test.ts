@@ -352,3 +352,19 @@ t.test('nothing that receivers answered has run, and the content policy had noth
   t.strictSame(complaints, [])
   t.equal(await page.evaluate('"hit" in window'), false)
 })
+
+t.test('an endpoint gets its format when it is made', async t => {
+  await page.goto('/dashboard/webhooks/new')
+  const format = page.getByLabel('Format of events')
+  t.equal(await format.inputValue(), 'jetpost')
+  await page.getByLabel('URL').fill('https://example.com/resend')
+  await format.selectOption('resend')
+  await page.getByRole('button', { name: 'Create endpoint' }).click()
+  await page.locator('.secret code').waitFor()
+  const [{ id, format: made }] = (await app.request('GET', '/api/webhooks')).body.data
+  t.equal(made, 'resend')
+  await page.goto(`/dashboard/webhooks/${id}`)
+  t.match(await page.locator('main').innerText(), /Format\s+Resend/)
+  await page.goto(`/dashboard/webhooks/${id}/edit`)
+  t.equal(await format.count(), 0, 'and keeps it')
+})

@@ -1,13 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { createLog } from '#src/base/log.ts'
-import { startEmbedded, type Embedded } from '#src/embedded/start.ts'
 import type { Shot } from '#src/cli/bench/load.ts'
 import { fixedRate } from '../support/load.ts'
 import { LONG, LONG_ONLY } from '../support/long.ts'
+import { openOwnPostgres, type OwnPostgres } from '../support/own-postgres.ts'
 import { openWorld, reckon, smallMail, subscribe } from '../support/reckoning.ts'
 import { signal, startTree, TREE_KEY, type Tree, type TreeAnswer } from '../support/tree.ts'
 import { until as reached } from '../support/wait.ts'
@@ -59,7 +55,7 @@ async function until (
 
 t.test(`PostgreSQL gone under load: all goes on but reads, which answer 503`, async t => {
   const world = await openWorld(t)
-  const database = await openDatabase(t)
+  const database = await openOwnPostgres(t)
   const tree = await startTree({
     env: { SMTP_URL: world.smtpUrl, DATABASE_URL: database.url, JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true' }
   })
@@ -91,7 +87,7 @@ t.test(`PostgreSQL gone under load: all goes on but reads, which answer 503`, as
 
 /** A stop hits each connection wherever it is: between two statements of a transaction as well. */
 async function goAndComeBack (
-  database: Pick<Embedded, 'stop'> & { start(): Promise<void> },
+  database: OwnPostgres,
   shots: Shot[],
   times: number
 ): Promise<void> {
@@ -110,31 +106,6 @@ async function readsRefuse (t: Test, tree: Tree): Promise<void> {
   t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
   t.match(answer.body, { error: String, code: String })
   t.ok(performance.now() - beginMs < 20_000, `after ${Math.round(performance.now() - beginMs)} ms`)
-}
-
-/** A PostgreSQL of the test's own: that of a tree would be started again by it. */
-async function openDatabase (t: Test): Promise<{ url: string, start(): Promise<void>, stop(): Promise<void> }> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-outage-'))
-  const open = () =>
-    startEmbedded({
-      dataDir,
-      nats: false,
-      postgres: true,
-      log: createLog('silent'),
-      say: () => {}
-    })
-  let running: Embedded = await open()
-  t.teardown(async () => {
-    await running.stop()
-    rmSync(dataDir, { recursive: true, force: true })
-  })
-  return {
-    url: running.databaseUrl!,
-    stop: () => running.stop(),
-    start: async () => {
-      running = await open()
-    }
-  }
 }
 
 /** A tree with its peers that is under load. */

@@ -14,7 +14,7 @@ import {
   pendingAfter,
   type Pending
 } from '#streams/delivery/decide.ts'
-import type { WebhookMode } from '#streams/webhook/facts.ts'
+import type { BounceChoice, WebhookMode } from '#streams/webhook/facts.ts'
 import { webhookEntry } from '../support/entries.ts'
 
 const FIRST_MS = Date.parse('2026-01-01T00:00:00.000Z')
@@ -186,6 +186,21 @@ t.test('an event is for the endpoints of its account that listen to its type, fr
   t.same([heard('both'), heard('live'), heard('test')], [[true, true], [true, false], [false, true]])
   const tagged = { ...event, body: '{"data":{"metadata":{"test":true}}}' }
   t.equal(isFor({ ...webhook, mode: 'live' }, delivered, tagged), true, 'a field of its sender is no mark')
+})
+
+t.test('of its bounces an endpoint gets all, those that end a mail, or the deferrals', async t => {
+  const event = { type: 'email.bounced', isLaterDeferral: false, body: '{"data":{}}' } as const
+  const told = (bounces: BounceChoice) =>
+    (['email.deferred', 'email.bounced', 'email.failed'] as const).map(type =>
+      isFor({ ...webhook, events: ['email.bounced'], bounces }, fact(type), event)
+    )
+  t.same([told('all'), told('final'), told('deferred')], [[true, true, true], [false, true, true], [
+    true,
+    false,
+    false
+  ]])
+  const opened = { ...event, type: 'email.opened' } as const
+  t.equal(isFor({ ...webhook, events: ['email.opened'], bounces: 'deferred' }, fact('email.opened'), opened), true)
 })
 
 t.test('outcomes alone tell what is pending', async t => {

@@ -140,6 +140,7 @@ t.test('a change says all that may be changed as it is from now on', async t => 
     concurrency: null,
     batch: null,
     everyDeferral: false,
+    bounces: 'all' as const,
     mode: 'both' as const
   }
   const batch = { maxEvents: 10, maxWaitMs: 500 }

@@ -142,6 +142,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
       concurrency: null,
       batch: null,
       everyDeferral: false,
+      bounces: 'all',
       mode: 'both',
       ...settings
     })

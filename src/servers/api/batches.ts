@@ -8,7 +8,17 @@ import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } f
 import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
-import { answerOf, contextOf, faultsOfRefusal, SendAnswer, sendContextOf, sendingDomains } from './emails.ts'
+import {
+  answerOf,
+  contextOf,
+  faultsOfRefusal,
+  SendAnswer,
+  sendContextOf,
+  SENDING,
+  sendingDomains,
+  type Finish,
+  type Sending
+} from './emails.ts'
 import { HttpProblem, invalid, ProblemBody } from './errors.ts'
 import { compileValidator } from './faults.ts'
 import { isRepeat, replay, type Acceptance, type Acceptor } from './idempotency.ts'
@@ -43,19 +53,19 @@ const BatchRequest = Type.Object({
 const BatchAnswer = Type.Object({ data: Type.Array(Type.Union([SendAnswer, ProblemBody])) }, {
   examples: [{ data: [...SendAnswer.examples as object[], { error: 'Insufficient API key permissions' }] }]
 })
-type BatchAnswer = Static<typeof BatchAnswer>
+export type BatchAnswer = Static<typeof BatchAnswer>
 
 const checkEmail = compileValidator(SendRequest)
 
 /** A draft that may be sent, and from where. */
 type LinkedDraft = { draft: EmailDraft, domain: DomainEntry | 'sandbox' }
 
-type Mode = 'strict' | 'permissive'
+export type Mode = 'strict' | 'permissive'
 
 export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): void {
   app.post('/emails/batch', {
     bodyLimit: BIG_BODY_BYTES_MAX,
-    config: { scope: 'emails:send', errors: [409], idempotent: true, sends: true, testKeys: true },
+    config: { ...SENDING, errors: [409] },
     schema: {
       operationId: 'sendBatch',
       summary: `Send up to ${EMAILS_MAX} emails`,
@@ -70,15 +80,27 @@ export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): 
     refuseFaults(request)
     const { emails, mode = 'strict' } = request.body
     const drafts = emails.map(email => readOne(email, contextOf(services, request)))
-    refuse(mode, drafts)
-    const linked = await linkAll(services, request, drafts)
-    refuse(mode, linked)
-    return await acceptor.underKey(request, async claim => {
-      if (isRepeat(claim)) return replay(reply, claim.earlier)
-      const results = await prepareAll(services, sendContextOf(request), linked)
-      refuse(mode, results)
-      return await acceptor.accept(request, reply, claim, acceptanceOf(results))
-    })
+    return await acceptAll({ services, acceptor }, { request, reply }, drafts, mode)
+  })
+}
+
+/** Accepts the emails of a batch, or finds the answer that its Idempotency-Key got before. Throws what refuses it as a
+ *  whole. */
+export async function acceptAll (
+  { services, acceptor }: { services: Services, acceptor: Acceptor },
+  { request, reply }: Sending,
+  drafts: Array<EmailDraft | HttpProblem>,
+  mode: Mode,
+  finish: Finish = async draft => draft
+): Promise<BatchAnswer> {
+  refuse(mode, drafts)
+  const linked = await linkAll(services, request, drafts)
+  refuse(mode, linked)
+  return await acceptor.underKey(request, async claim => {
+    if (isRepeat(claim)) return replay(reply, claim.earlier)
+    const results = await prepareAll(services, sendContextOf(request), linked, finish)
+    refuse(mode, results)
+    return await acceptor.accept(request, reply, claim, acceptanceOf(results))
   })
 }
 
@@ -107,11 +129,12 @@ async function linkAll (
 async function prepareAll (
   services: Services,
   context: SendContext,
-  linked: Array<LinkedDraft | HttpProblem>
+  linked: Array<LinkedDraft | HttpProblem>,
+  finish: Finish
 ): Promise<Array<PreparedEmail | HttpProblem>> {
   const results: Array<PreparedEmail | HttpProblem> = []
   for (const result of linked) {
-    results.push(result instanceof HttpProblem ? result : await prepareOne(services, context, result))
+    results.push(result instanceof HttpProblem ? result : await prepareOne(services, context, result, finish))
     await new Promise(setImmediate)
   }
   return results
@@ -120,10 +143,18 @@ async function prepareAll (
 async function prepareOne (
   services: Services,
   context: SendContext,
-  { draft, domain }: LinkedDraft
+  { draft, domain }: LinkedDraft,
+  finish: Finish
 ): Promise<PreparedEmail | HttpProblem> {
-  const prepared = await prepareEmail(services, context, draft, domain)
+  const finished = await finish(draft, domain).catch(onlyProblem)
+  if (finished instanceof HttpProblem) return finished
+  const prepared = await prepareEmail(services, context, finished, domain)
   return prepared instanceof Refusal ? invalid(faultsOfRefusal(prepared)) : prepared
+}
+
+function onlyProblem (error: unknown): HttpProblem {
+  if (error instanceof HttpProblem) return error
+  throw error
 }
 
 function isNoProblem<T> (result: T | HttpProblem): result is T {

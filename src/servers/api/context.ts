@@ -12,25 +12,23 @@ import type {
 } from 'fastify'
 import type { Actor, FieldFault } from '#streams/define.ts'
 import type { Principal } from '#streams/directory.ts'
-import { hasMoreValuesThan, isDeeperThan } from '#streams/json.ts'
 import { isOperator, mayDo, testKeyRefusal } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import { AcceptanceUnknown } from '#src/actions/email.ts'
 import type { Services } from '#src/actions/services.ts'
+import type { KeyedSemaphore } from '#src/base/keyed-semaphore.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 import { type Authenticator, authorizationOf, needsLiveKey } from './auth.ts'
-import { turnsOfBigBodies } from './big-bodies.ts'
-import { BodyBudget, type ArrivingBody } from './body-budget.ts'
+import { mayBeBig, newTurns, takeRoom } from './big-bodies.ts'
+import { BodyBudget } from './body-budget.ts'
+import type { Dialect } from './dialect.ts'
 import {
-  answer,
   asProblem,
-  compressed,
   conflict,
-  DEPTH_MAX,
   accountSuspended,
   forbidden,
   helpLink,
@@ -38,69 +36,22 @@ import {
   idsOf,
   internal,
   invalid,
-  malformedJson,
   malformedUrl,
   methodNotAllowed,
   missingHost,
   mustFault,
   notFound,
   rateLimited,
-  tooDeep,
-  tooManyValues,
   unauthorized,
   unavailable,
-  unknownFault,
-  VALUES_MAX,
-  wrongCharset
+  unknownFault
 } from './errors.ts'
 import { compileQueryValidator, compileValidator, QUERY_MEMBER, SchemaFaults, type FaultWords } from './faults.ts'
 import type { InternalKeys } from './internal-keys.ts'
-import { createLimiter, limitClassOf, type Limiter, limitHeaders, type RateLimitStatus } from './limits.ts'
-import { lacksHost, pathOf } from './target.ts'
+import { needsBody, parseJsonStrictly } from './json-body.ts'
+import { createLimiter, limitClassOf, type Limiter, type RateLimitStatus } from './limits.ts'
+import { isUndecodable, lacksHost, pathOf } from './target.ts'
 import { traceRequests } from './traces.ts'
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-/** JSON and nothing else; bytes that are not UTF-8, and keys that reach for a prototype, are malformed. */
-function parseJsonStrictly (app: Pick<FastifyInstance, keyof FastifyInstance>): void {
-  app.removeAllContentTypeParsers()
-  const parse = app.getDefaultJsonParser('error', 'error')
-  const inTurn = turnsOfBigBodies(app)
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'buffer' },
-    inTurn((request, body, done) => {
-      const problem = encodingProblem(request)
-      if (problem !== null) return done(problem)
-      if (hasMoreValuesThan(body as Buffer, VALUES_MAX)) return done(tooManyValues())
-      let text: string
-      try {
-        text = utf8.decode(body as Buffer)
-      } catch {
-        return done(malformedJson())
-      }
-      // Some clients name the type on each request, also where there is nothing to send.
-      if (text === '' && !needsBody(request)) return done(null, undefined)
-      void parse(request, text, (error, value) => {
-        if (error !== null) done(malformedJson())
-        else done(isDeeperThan(value, DEPTH_MAX) ? tooDeep() : null, value)
-      })
-    })
-  )
-}
-
-/** A body that is compressed or in another charset would be garbage, read as UTF-8. */
-export function encodingProblem ({ headers }: FastifyRequest): HttpProblem | null {
-  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8'
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity') return compressed()
-  return /^(utf-?8|us-ascii)$/i.test(charset) ? null : wrongCharset()
-}
-
-/** False where the route takes no body, or null for one. */
-function needsBody ({ routeOptions: { schema } }: FastifyRequest): boolean {
-  const body = schema?.body as { anyOf?: Array<{ type?: string }> } | undefined
-  return body !== undefined && body.anyOf?.some(({ type }) => type === 'null') !== true
-}
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -120,6 +71,8 @@ declare module 'fastify' {
     errors?: number[]
     /** Whether an Idempotency-Key may come with it. */
     idempotent?: boolean
+    /** How long that may be; left out = 255 characters. */
+    keyCharsMax?: number
     /** Whether it takes new mail: not that of an account that is suspended. */
     sends?: true
     /** The media types of a body that the route reads itself, instead of JSON. */
@@ -136,23 +89,38 @@ export type Api = FastifyInstance<
   TypeBoxTypeProvider
 >
 
+/** What bounds the requests of a process, by whatever dialect they come. */
+export interface RequestBounds {
+  limiter: Limiter
+  budget: BodyBudget
+  turns: KeyedSemaphore
+}
+
+export function createBounds (counters: Counters, { directory, factLog }: Services): RequestBounds {
+  return {
+    limiter: createLimiter(counters, directory, factLog.clock),
+    budget: new BodyBudget(),
+    turns: newTurns()
+  }
+}
+
 export interface ApiOptions {
   services: Services
-  counters: Counters
+  bounds: RequestBounds
   authenticator: Authenticator
   internalKeys: InternalKeys
+  dialect: Dialect
   /** Where clients find the documentation. */
   publicUrl: string
   log: Log
 }
 
-/** What holds for all of /api, in this order: 401 → 429 → 403 scope → 400/413/415 → 422 → the route's own. Returns
- *  the limiter, for what the HTTP parser refuses before any of this runs. */
+/** What holds for all of an API, in this order: 401 → 429 → 403 scope → 400/413/415 → 422 → the route's own. */
 export function apiContext (
   app: Api,
-  { services, counters, authenticator, internalKeys, publicUrl, log }: ApiOptions
-): Limiter {
-  const limiter = createLimiter(counters, services.directory, services.factLog.clock)
+  { services, bounds, authenticator, internalKeys, dialect, publicUrl, log }: ApiOptions
+): void {
+  const { limiter, budget, turns } = bounds
   const methodsOf = rememberMethods(app)
   traceRequests(app)
   app.decorateRequest('principal', null)
@@ -164,13 +132,12 @@ export function apiContext (
   // Fastify's own way takes out of an answer what its schema does not name, for twice the time and a fifth of a second
   // of each start. Ours have no more in them.
   app.setSerializerCompiler(() => data => JSON.stringify(data))
-  parseJsonStrictly(app)
+  parseJsonStrictly(app, turns, dialect)
   app.addHook('onRequest', async (_request, reply) => {
     // Answers may show a key, a signing secret or somebody's mail, on whatever way they go.
     reply.header('cache-control', 'no-store')
   })
   app.addHook('onRequest', authenticate(authenticator, internalKeys, limiter, services))
-  const budget = new BodyBudget()
   app.addHook('preParsing', async (request, reply) => {
     const refusal = refusalOf(request, services.directory)
     // Small bodies arrive while the window is asked for; big ones are not held in memory for a key that is past it.
@@ -179,10 +146,10 @@ export function apiContext (
     if (refusal !== null) throw refusal
     await takeRoom(budget, request, reply)
   })
-  app.addHook('preValidation', refuseUnreadable)
+  app.addHook('preValidation', async request => await refuseUnreadable(request, dialect))
   app.addHook('onSend', async (request, reply) => {
     const status = await request.rateLimit
-    if (status !== null) reply.headers(limitHeaders(status))
+    if (status !== null) reply.headers(dialect.limitHeaders(status, services.factLog.clock.nowMs()))
     if (reply.statusCode >= 400) reply.header('link', helpLink(publicUrl, request.routeOptions.schema))
   })
   app.setNotFoundHandler(request => {
@@ -193,12 +160,9 @@ export function apiContext (
     const over = await refuseOverLimit(request).then(() => null, (problem: HttpProblem) => problem)
     // Fastify reads a body, and refuses it, before it says that there is nobody to read it.
     const isAbsent = request.is404 && !(error instanceof HttpProblem)
-    return answer(
-      reply,
-      over ?? (isAbsent ? problemOfAbsent(request, methodsOf) : problemOf(error, request, log))
-    )
+    const problem = over ?? (isAbsent ? problemOfAbsent(request, methodsOf) : problemOf(error, request, log))
+    return dialect.answer(request, reply, problem)
   })
-  return limiter
 }
 
 /** Finds the key of a request and counts it in its window. Throws 401. */
@@ -231,18 +195,18 @@ function authenticate (
   }
 }
 
-async function refuseUnreadable (request: FastifyRequest): Promise<void> {
+async function refuseUnreadable (request: FastifyRequest, { isLenient }: Dialect): Promise<void> {
   await refuseOverLimit(request)
   if (lacksHost(request.raw)) throw missingHost()
   // What is nowhere is that, whatever came with it.
-  if (request.is404) return
+  if (request.is404 || isLenient) return
   const unread = unreadFaults(request)
   if (unread.length > 0) throw invalid(unread)
 }
 
 /** The answer where no route is. */
 function problemOfAbsent (request: FastifyRequest, methodsOf: (path: string) => string[]): HttpProblem {
-  if (request.originalUrl !== request.url) return malformedUrl()
+  if (isUndecodable(request.raw)) return malformedUrl()
   const methods = methodsOf(pathOf(request.url))
   return methods.length > 0 ? methodNotAllowed(methods) : notFound()
 }
@@ -280,13 +244,6 @@ async function refuseOverLimit (request: FastifyRequest): Promise<void> {
   }
 }
 
-const OVERLAP_BYTES_MAX = 64 * 1024
-
-/** True when a body is announced that is above 64 kB, or of no length known yet. */
-function mayBeBig ({ headers }: FastifyRequest): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > OVERLAP_BYTES_MAX
-}
-
 const OPERATORS_ONLY = 'The key must be a live key of the first account, for all domains.'
 
 /** Why this key may not ask this; null = it may. */
@@ -300,26 +257,6 @@ function refusalOf (
   if (principal!.test && needsLiveKey(method, config)) return forbidden(testKeyRefusal().message)
   const suspended = sends ? now.accounts.get(principal!.account)?.suspended : null
   return suspended == null ? null : accountSuspended(suspended.reason)
-}
-
-/** Room for a big body, until its answer has gone. Throws 503. */
-async function takeRoom (budget: BodyBudget, request: FastifyRequest, { raw }: FastifyReply) {
-  const { headers, principal, routeOptions } = request
-  const announced = Number(headers['content-length'] ?? Infinity)
-  const giveBack = await budget.take(principal!.account, Math.min(announced, routeOptions.bodyLimit), arriving(request))
-  if (giveBack === null) throw unavailable('busy', 'Too many big bodies arrive at once: try again.')
-  if (raw.closed) giveBack()
-  else raw.once('close', giveBack)
-}
-
-function arriving ({ raw }: FastifyRequest): ArrivingBody {
-  const { socket } = raw
-  const before = socket.bytesRead
-  return {
-    isWhole: () => raw.complete,
-    bytesRead: () => socket.bytesRead - before,
-    cut: () => void socket.destroy()
-  }
 }
 
 function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProblem {

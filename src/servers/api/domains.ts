@@ -171,7 +171,7 @@ export function domainRoutes (app: Api, services: Services): void {
 }
 
 /** Throws 503 when DNS does not say. */
-async function checkNow (services: Services, asker: Asker, domain: DomainEntry) {
+export async function checkNow (services: Services, asker: Asker, domain: DomainEntry) {
   return await checkDomain(services, asker, domain).catch(error => {
     throw error instanceof DnsUnavailable
       ? unavailable('dns_unavailable', `DNS does not answer for ${domain.name}: try again.`, DNS_RETRY_S)

@@ -118,7 +118,7 @@ interface EmailParams {
 }
 
 /** The request of an email that the key may change. Throws 404, 403, and 409 when its content is gone. */
-async function findChangeable (
+export async function findChangeable (
   services: Services,
   reads: Reads,
   request: EmailParams
@@ -144,7 +144,7 @@ export async function findEmail (
 }
 
 /** The refusal names the recipients that could not be changed. */
-function changeOf (change: Changed | Refusal): Changed {
+export function changeOf (change: Changed | Refusal): Changed {
   if (change instanceof NotChanged) throw conflict(change.code, change.message, { recipients: change.others })
   return granted(change, { in_the_past: 'scheduled_at', too_late: 'scheduled_at' })
 }

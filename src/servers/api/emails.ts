@@ -1,5 +1,5 @@
-import { Type } from '@sinclair/typebox'
-import type { FastifyRequest } from 'fastify'
+import { Type, type Static } from '@sinclair/typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { domainOf } from '#streams/address.ts'
 import { Refusal, type FieldFault } from '#streams/define.ts'
@@ -38,10 +38,13 @@ export const SendAnswer = Type.Object({
   }]
 })
 
+/** Of each route that takes new mail. */
+export const SENDING = { scope: 'emails:send', idempotent: true, sends: true, testKeys: true } as const
+
 export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): void {
   app.post('/emails', {
     bodyLimit: BIG_BODY_BYTES_MAX,
-    config: { scope: 'emails:send', errors: [409], idempotent: true, sends: true, testKeys: true },
+    config: { ...SENDING, errors: [409] },
     schema: {
       operationId: 'sendEmail',
       summary: 'Send an email',
@@ -55,15 +58,34 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
   }, async (request, reply) => {
     const draft = readDraft(request.body, schemaFaults(request), contextOf(services, request))
     if (Array.isArray(draft)) throw invalid(draft)
-    const [domain] = await sendingDomains(services, request, [draft])
-    if (domain instanceof HttpProblem) throw domain
-    return await acceptor.underKey(request, async claim => {
-      if (isRepeat(claim)) return replay(reply, claim.earlier)
-      const prepared = await prepareEmail(services, sendContextOf(request), draft, domain!)
-      if (prepared instanceof Refusal) throw invalid(faultsOfRefusal(prepared))
-      const answer = { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
-      return await acceptor.accept(request, reply, claim, { emails: [prepared], answer })
-    })
+    return await acceptOne({ services, acceptor }, { request, reply }, draft)
+  })
+}
+
+/** A request that sends, and its answer. */
+export interface Sending {
+  request: FastifyRequest
+  reply: FastifyReply
+}
+
+/** What a draft is once all is known that sending needs; it is asked for new emails alone, not for repeats. */
+export type Finish = (draft: EmailDraft, domain: DomainEntry | 'sandbox') => Promise<EmailDraft>
+
+/** Accepts an email, or finds the answer that its Idempotency-Key got before. Throws what refuses it. */
+export async function acceptOne (
+  { services, acceptor }: { services: Services, acceptor: Acceptor },
+  { request, reply }: Sending,
+  draft: EmailDraft,
+  finish: Finish = async draft => draft
+): Promise<Static<typeof SendAnswer>> {
+  const [domain] = await sendingDomains(services, request, [draft])
+  if (domain instanceof HttpProblem) throw domain
+  return await acceptor.underKey(request, async claim => {
+    if (isRepeat(claim)) return replay(reply, claim.earlier)
+    const prepared = await prepareEmail(services, sendContextOf(request), await finish(draft, domain!), domain!)
+    if (prepared instanceof Refusal) throw invalid(faultsOfRefusal(prepared))
+    const answer = { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
+    return await acceptor.accept(request, reply, claim, { emails: [prepared], answer })
   })
 }
 

@@ -108,11 +108,20 @@ export class HttpProblem extends Error {
 export const unauthorized = () => new HttpProblem(401, { error: 'Unauthorized' })
 /** `why` = a sentence for the header, `scope` = the one that is missing: the spec's body has no place for them. Source:
  *  RFC 6750 3.1. */
-export const forbidden = (why: string, scope?: string) =>
-  new HttpProblem(403, { error: 'Insufficient API key permissions' }, {
-    'www-authenticate': `Bearer error="insufficient_scope", error_description="${why.replace(/[^ !#-[\]-~]/g, '?')}"` +
-      (scope === undefined ? '' : `, scope="${scope}"`)
-  })
+export class Forbidden extends HttpProblem {
+  readonly why: string
+  readonly scope: string | null
+  constructor (why: string, scope: string | null) {
+    super(403, { error: 'Insufficient API key permissions' }, {
+      'www-authenticate':
+        `Bearer error="insufficient_scope", error_description="${why.replace(/[^ !#-[\]-~]/g, '?')}"` +
+        (scope === null ? '' : `, scope="${scope}"`)
+    })
+    this.why = why
+    this.scope = scope
+  }
+}
+export const forbidden = (why: string, scope: string | null = null) => new Forbidden(why, scope)
 export const rateLimited = (retryAfterS: number) =>
   new HttpProblem(429, { error: 'Rate limit exceeded', retryAfter: retryAfterS }, {
     'retry-after': String(retryAfterS)

@@ -18,7 +18,9 @@ import { conflict, idsOf, invalid, mustFault, unavailable } from './errors.ts'
 import type { DailyQuota } from './quota.ts'
 
 const HEADER = 'idempotency-key'
-const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
+const KEY = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/
+/** Of our own API; another dialect may allow more. */
+const KEY_CHARS_MAX = 255
 /** The claim that won a race may not be readable at once on every replica. */
 const READS_MAX = 20
 const READ_GAP_MS = 100
@@ -110,7 +112,7 @@ export class Acceptor {
       if (winner !== null) return winner
       await sleep(READ_GAP_MS)
     }
-    throw unavailable('log_unavailable', 'Another request with this Idempotency-Key is being accepted: try again.')
+    throw unavailable('idempotency_busy', 'Another request with this Idempotency-Key is being accepted: try again.')
   }
 }
 
@@ -149,13 +151,13 @@ function mismatch ({ emails }: RequestClaimed['data']): Error {
 }
 
 /** The key of a request, or null without one. Throws 422 for what is none: Node joins several headers into one. */
-function idempotencyKeyOf ({ raw: { rawHeaders } }: FastifyRequest): string | null {
+function idempotencyKeyOf ({ raw: { rawHeaders }, routeOptions: { config } }: FastifyRequest): string | null {
   const given = rawHeaders.filter((_text, i) => i % 2 === 1 && rawHeaders[i - 1]!.toLowerCase() === HEADER)
   if (given.length === 0) return null
-  if (given.length === 1 && KEY.test(given[0]!)) return given[0]!
-  throw invalid([
-    mustFault('Idempotency-Key', 'invalid_value', 'be given once, with 1 to 255 printable ASCII characters')
-  ])
+  const { keyCharsMax: max = KEY_CHARS_MAX } = config
+  if (given.length === 1 && given[0]!.length <= max && KEY.test(given[0]!)) return given[0]!
+  const must = `be given once, with 1 to ${max} printable ASCII characters`
+  throw invalid([mustFault('Idempotency-Key', 'invalid_value', must)])
 }
 
 /** JSON with the keys of every object in order. */

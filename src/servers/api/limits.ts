@@ -75,9 +75,10 @@ export function createLimiter (counters: Counters, directory: Pick<LiveDirectory
   }
 }
 
-/** The class of spec section 8 that a request falls into; `path` as the router reads it. HEAD counts as the GET it asks
- *  about. */
-export function limitClassOf (method: string, path: string): LimitClass {
+/** The class of spec section 8 that a request falls into; `route` as the router reads it, below /api or where another
+ *  dialect has the same. HEAD counts as the GET it asks about. */
+export function limitClassOf (method: string, route: string): LimitClass {
+  const path = route.replace(/^\/resend\//, '/api/')
   if (path === '/api/emails' && method === 'POST') return 'emails:send'
   if (path === '/api/emails/batch' && method === 'POST') return 'emails:batch'
   if (path === '/api/emails' && (method === 'GET' || method === 'HEAD')) return 'emails:list'

@@ -10,10 +10,11 @@ import { exportSuppressions } from '#src/actions/suppression-export.ts'
 import { importSuppressions, type WantedSuppression } from '#src/actions/suppression-import.ts'
 import { parseTime } from '#src/base/clock.ts'
 import type { Reads } from '#src/postgres/reads.ts'
-import { encodingProblem, refuseFaults, schemaFaults, type Api } from './context.ts'
+import { refuseFaults, schemaFaults, type Api } from './context.ts'
 import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { sendFile } from './export.ts'
 import { bodyTooLarge, FaultList, invalid, notTaken } from './errors.ts'
+import { encodingProblem } from './json-body.ts'
 import { askerOf, MUST_BE_TIME, textReader, timeText } from './params.ts'
 import {
   LINES_MAX,

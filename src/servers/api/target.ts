@@ -24,3 +24,14 @@ export function lacksHost ({ httpVersion, rawHeaders }: IncomingMessage): boolea
   const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.length === 4 && name.toLowerCase() === 'host').length
   return hosts > 1 || (hosts === 0 && httpVersion === '1.1')
 }
+
+const undecodable = new WeakSet<IncomingMessage>()
+
+/** Marks a request whose target cannot be decoded, so that no route can be found for it. */
+export function markUndecodable (request: IncomingMessage): void {
+  undecodable.add(request)
+}
+
+export function isUndecodable (request: IncomingMessage): boolean {
+  return undecodable.has(request)
+}

@@ -7,10 +7,12 @@ import {
   BATCH_EVENTS_MAX,
   BATCH_WAIT_MS_MAX,
   BATCH_WAIT_MS_MIN,
+  BOUNCE_CHOICES,
   CONCURRENCY_MAX,
   EVENT_TYPES,
   EventTypeSchema,
   URL_LENGTH_MAX,
+  WEBHOOK_FORMATS,
   WEBHOOK_MODES
 } from '#streams/webhook/facts.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -66,11 +68,20 @@ const settings = {
   every_deferral: Type.Boolean({
     description: 'Whether each deferral of an email is an event, or only the first one and the end.'
   }),
+  bounces: Type.Union(BOUNCE_CHOICES.map(choice => Type.Literal(choice)), {
+    must: 'be all, final or deferred',
+    description: 'Which events of `email.bounced` it gets: all, without those of deferrals, or only those.'
+  }),
   mode: Type.Union(WEBHOOK_MODES.map(mode => Type.Literal(mode)), {
     must: 'be live, test or both',
     description: 'Whether it gets events of mail sent with live keys, with test keys, or with both.'
   })
 }
+const Format = Type.Union(WEBHOOK_FORMATS.map(format => Type.Literal(format)), {
+  must: 'be jetpost or resend',
+  description: 'How events are worded, for good: as Jetpost does, or as Resend does, one event a request. `jetpost` ' +
+    'when left out.'
+})
 const BODY = { must: MUST_BE_OBJECT, additionalProperties: false }
 
 const CreateRequest = Type.Object({
@@ -80,7 +91,9 @@ const CreateRequest = Type.Object({
   concurrency: Type.Optional(settings.concurrency),
   batch: Type.Optional(settings.batch),
   every_deferral: Type.Optional(settings.every_deferral),
+  bounces: Type.Optional(settings.bounces),
   mode: Type.Optional(settings.mode),
+  format: Type.Optional(Format),
   start_at: Type.Optional(
     timeText('Events from then on are sent, also past ones as far back as they are kept. Now when left out.')
   )
@@ -132,7 +145,9 @@ const EXAMPLE = {
   concurrency: null,
   batch: null,
   every_deferral: false,
+  bounces: 'all',
   mode: 'both',
+  format: 'jetpost',
   start_at: '2026-11-21T12:00:00.000Z',
   status: 'enabled',
   disabled_reason: null,
@@ -148,7 +163,9 @@ const WebhookAnswer = Type.Object({
   concurrency: Nullable(Type.Integer()),
   batch: Nullable(Type.Object({ max_events: Type.Integer(), max_wait_ms: Type.Integer() })),
   every_deferral: Type.Boolean(),
+  bounces: settings.bounces,
   mode: settings.mode,
+  format: Format,
   start_at: Type.String({ description: 'It gets events from then on.' }),
   status: Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
     description: '`disabled`: nothing is sent. See `paused` too.'
@@ -175,6 +192,8 @@ const TestAnswer = Type.Object({ id: Type.String({ description: "The event's id.
   examples: [{ id: 'ev_01m7ysf2k8q3w5r7t9y1z3x5c7', delivery_id: 'whd_5tq2h8c0n4r7k1m3v6e9a2j8gb' }]
 })
 
+/** What other settings decide. */
+export const WEBHOOK_FIELDS = { not_supported: 'batch' }
 const TEST_KEYS_TEXT = 'A test key makes and changes endpoints of mode `test` alone.'
 
 export function webhookRoutes (app: Api, services: Services): void {
@@ -199,6 +218,7 @@ export function webhookRoutes (app: Api, services: Services): void {
       ...startFaults(request, await keptSince(request, services))
     ],
     act: request => createWebhook(services, askerOf(request), newWebhookOf(request.body)),
+    fieldOf: WEBHOOK_FIELDS,
     location: ({ webhook }) => `/api/webhooks/${webhook.id}`,
     tell: ({ webhook, secret }) => ({ ...answerOf(webhook), secret })
   })
@@ -213,6 +233,7 @@ export function webhookRoutes (app: Api, services: Services): void {
     errors: [404, 409],
     faults: urlFaults,
     act: request => changeWebhook(services, askerOf(request), request.params.id, changesOf(request.body)),
+    fieldOf: WEBHOOK_FIELDS,
     tell: ({ webhook }) => answerOf(webhook)
   })
   routes.write('DELETE', '/webhooks/:id', ['deleteWebhook', 'Delete a webhook endpoint'], {
@@ -276,11 +297,18 @@ function startFaults (request: FastifyRequest, keptSinceMs: number): FieldFault[
   })
 }
 
-const DEFAULTS = { paused: false, concurrency: null, batch: null, everyDeferral: false, mode: 'both' as const }
+export const WEBHOOK_DEFAULTS = {
+  paused: false,
+  concurrency: null,
+  batch: null,
+  everyDeferral: false,
+  bounces: 'all' as const,
+  mode: 'both' as const
+}
 
 function newWebhookOf ({ start_at: startAt, ...body }: Static<typeof CreateRequest>) {
   const start = startAt === undefined ? {} : { startAt: timestamp(parseTime(startAt)!) }
-  return { ...DEFAULTS, ...settingsOf(body), ...start }
+  return { ...WEBHOOK_DEFAULTS, ...settingsOf(body), ...start }
 }
 
 function changesOf ({ status, ...body }: Static<typeof ChangeRequest>): WebhookChanges {
@@ -288,7 +316,7 @@ function changesOf ({ status, ...body }: Static<typeof ChangeRequest>): WebhookC
 }
 
 type RequestSettings = Partial<
-  Pick<Static<typeof CreateRequest>, 'paused' | 'concurrency' | 'batch' | 'every_deferral' | 'mode'>
+  Pick<Static<typeof CreateRequest>, 'paused' | 'concurrency' | 'batch' | 'every_deferral' | 'bounces' | 'mode'>
 >
 
 /** The settings of a request as facts have them. */
@@ -303,8 +331,8 @@ function settingsOf<Body extends RequestSettings> ({ batch, every_deferral: ever
 }
 
 export function describeWebhook (webhook: WebhookEntry, nowMs: number): Static<typeof WebhookAnswer> {
-  const { id, url, events, paused, concurrency, batch, everyDeferral, mode, startAt, createdAt } = webhook
-  const { disabled, failingSince } = webhook
+  const { id, url, events, paused, concurrency, batch, everyDeferral, bounces, mode, format } = webhook
+  const { startAt, createdAt, disabled, failingSince } = webhook
   const overlap = overlapOf(webhook, nowMs)
   return {
     id,
@@ -314,7 +342,9 @@ export function describeWebhook (webhook: WebhookEntry, nowMs: number): Static<t
     concurrency,
     batch: batch === null ? null : { max_events: batch.maxEvents, max_wait_ms: batch.maxWaitMs },
     every_deferral: everyDeferral,
+    bounces,
     mode,
+    format,
     start_at: startAt,
     status: disabled === null ? 'enabled' : 'disabled',
     disabled_reason: disabled as 'gone' | 'failing' | null,

@@ -62,6 +62,12 @@ export function signatureHeaders ({ keys, previous, id, timestampS, body }: Sign
   }
 }
 
+/** The same under the names that Resend's receivers look for. */
+function underSvixNames (headers: Record<string, string>): Record<string, string> {
+  const three = ['id', 'timestamp', 'signature'].map(name => [`svix-${name}`, headers[`webhook-${name}`]!])
+  return { ...headers, ...Object.fromEntries(three) }
+}
+
 export interface RequesterOptions {
   factLog: FactLog
   directory: LiveDirectory
@@ -210,11 +216,8 @@ export class Requester {
       return { url, headers: plain, result: UNSIGNED, startedMs: signedMs }
     }
     const id = owed.batch ? owed.delivery : owed.events[0]!.id
-    const headers = {
-      ...plain,
-      ...ofTrace,
-      ...signatureHeaders({ keys, previous, id, timestampS: Math.floor(signedMs / 1000), body })
-    }
+    const signed = signatureHeaders({ keys, previous, id, timestampS: Math.floor(signedMs / 1000), body })
+    const headers = { ...plain, ...ofTrace, ...(owed.format === undefined ? signed : underSvixNames(signed)) }
     // Signing took a while, and the request's duration counts from here.
     const startedMs = clock.nowMs()
     const poster = this.options.posterOf(webhook.account)

@@ -4,7 +4,7 @@ import type { FactLog } from '#src/actions/fact-log.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { wantsBackfill } from '#streams/replay/decide.ts'
-import { EVENT_AGE_MS_MAX, eventIn, isFor, type Event } from '#streams/delivery/decide.ts'
+import { EVENT_AGE_MS_MAX, eventIn, formatOf, isFor, type Event } from '#streams/delivery/decide.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { pastOf } from '#streams/email/erase.ts'
 import { WEBHOOK_PARTITIONS, webhookPartitionOf } from '#streams/subjects.ts'
@@ -335,7 +335,14 @@ function deliveryOf (
   const events = [event]
   return {
     fact,
-    owed: { delivery: deliveryId(events, webhook.id), webhook: webhook.id, replay: null, events, batch: false }
+    owed: {
+      delivery: deliveryId(events, webhook.id),
+      webhook: webhook.id,
+      replay: null,
+      events,
+      batch: false,
+      ...formatOf(webhook)
+    }
   }
 }
 

@@ -187,7 +187,8 @@ function tiles (visit: Visit, { id }: Webhook, counts: DeliveryCounts | undefine
 const MODE_TEXTS = { live: 'Sent with live keys', test: 'Sent with test keys', both: 'All' }
 
 function settings ({ nowMs }: Visit, webhook: Webhook): Html {
-  const { id, events, batch, concurrency, every_deferral: every, mode, start_at: start, created_at: created } = webhook
+  const { id, events, batch, concurrency, every_deferral: every, bounces, mode, format } = webhook
+  const { start_at: start, created_at: created } = webhook
   return html`<section class="card"><h2 class="unseen">Settings</h2>${
     detailList([
       ['Status', stateBadge(webhook, nowMs)],
@@ -200,6 +201,8 @@ function settings ({ nowMs }: Visit, webhook: Webhook): Html {
       ],
       ['Concurrent requests', concurrency ?? '8 (default)'],
       ['Emails', MODE_TEXTS[mode]],
+      ['Format', format === 'resend' ? 'Resend' : 'Jetpost'],
+      bounces === 'all' ? null : ['Bounces', bounces === 'final' ? 'Without deferrals' : 'Deferrals alone'],
       ['Deferrals', every ? 'An event for each' : 'An event for the first'],
       ['Id', copyable(id, 'Copy the id of the endpoint')],
       ['Created', time(created, nowMs)],
@@ -249,13 +252,16 @@ function rotate (visit: Visit, { secret_rotation: rotation }: Webhook): Html {
   return actionButton(visit, 'Rotate secret', { action, confirm, confirmLabel: 'Rotate secret' })
 }
 
-function formOf ({ url, events, every_deferral: everyDeferral, mode, batch, concurrency }: Webhook): WebhookForm {
+function formOf (
+  { url, events, every_deferral: everyDeferral, mode, format, batch, concurrency }: Webhook
+): WebhookForm {
   const text = (value: number | null | undefined) => String(value ?? '')
   return {
     url,
     events,
     everyDeferral,
     mode,
+    format,
     batchEvents: text(batch?.max_events),
     batchWait: text(batch?.max_wait_ms),
     concurrency: text(concurrency),

@@ -21,6 +21,8 @@ export interface WebhookForm {
   events: string[]
   everyDeferral: boolean
   mode: string
+  /** Chosen once, when it is made. */
+  format: string
   batchEvents: string
   batchWait: string
   concurrency: string
@@ -32,6 +34,7 @@ export const NEW_FORM: WebhookForm = {
   events: [...EVENT_TYPES],
   everyDeferral: false,
   mode: 'both',
+  format: 'jetpost',
   batchEvents: '',
   batchWait: '',
   concurrency: '',
@@ -45,6 +48,7 @@ export function formIn ({ form: given }: Visit): WebhookForm {
     events: given.getAll('events'),
     everyDeferral: given.has('every_deferral'),
     mode: text('mode') || 'both',
+    format: text('format') || 'jetpost',
     batchEvents: text('batch.max_events'),
     batchWait: text('batch.max_wait_ms'),
     concurrency: text('concurrency'),
@@ -79,9 +83,12 @@ function figureIn (text: string): number | string {
   return /^\d{1,9}$/.test(text) ? Number(text) : text
 }
 
-/** Where a backfill begins; none = no backfill. */
-export function startIn ({ startAt }: WebhookForm): { start_at?: string } {
-  return startAt === '' ? {} : { start_at: utcTime(startAt) }
+/** What only a new endpoint is told: its format, and where a backfill begins; none = no backfill. */
+export function onceIn ({ format, startAt }: WebhookForm): Pick<CreateWebhookRequest, 'format' | 'start_at'> {
+  return {
+    format: format as CreateWebhookRequest['format'],
+    ...(startAt === '' ? {} : { start_at: utcTime(startAt) })
+  }
 }
 
 const URL_FIELD: FormField = {
@@ -107,6 +114,7 @@ export function webhookForm (
     html`${once !== null && once.field()}${faultBox(faults)}
 ${field({ ...URL_FIELD, value: given.url }, faults)}
 ${eventFields(given, faults)}
+${once !== null && select('format', 'Format of events', FORMATS, given.format)}
 ${
       once !== null && timeField({
         name: 'start_at',
@@ -178,6 +186,11 @@ const MODES: Array<[string, string]> = [
   ['both', 'Sent with live and test keys'],
   ['live', 'Sent with live keys'],
   ['test', 'Sent with test keys']
+]
+
+const FORMATS: Array<[string, string]> = [
+  ['jetpost', 'Jetpost'],
+  ['resend', 'Resend']
 ]
 
 const NO_EVENT = 'Choose at least one event.'

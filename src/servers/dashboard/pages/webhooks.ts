@@ -22,7 +22,7 @@ import type { PageResult, Pages, Visit } from '../visit.ts'
 import { deliveriesPages } from './webhook-deliveries.ts'
 import { deliveryPages } from './webhook-delivery.ts'
 import { endpointPages } from './webhook-endpoint.ts'
-import { formIn, NEW_FORM, settingsIn, startIn, webhookForm, type WebhookForm } from './webhook-form.ts'
+import { formIn, NEW_FORM, onceIn, settingsIn, webhookForm, type WebhookForm } from './webhook-form.ts'
 import { countsLine, countsOf } from './webhook-queries.ts'
 import { replayPages } from './webhook-replay.ts'
 import { secretPage, stateBadge } from './webhook-format.ts'
@@ -49,7 +49,7 @@ export function webhooksPages (pages: Pages, context: DashboardContext): void {
 
   confirmed(pages, context).post('/webhooks', 'webhooks:write', async visit => {
     const given = formIn(visit)
-    const wanted = { ...settingsIn(given), ...startIn(given) }
+    const wanted = { ...settingsIn(given), ...onceIn(given) }
     try {
       const { id, url, secret } = await once.run(visit, async () => await visit.api.webhooks.create(wanted))
       const title = 'Endpoint created'
