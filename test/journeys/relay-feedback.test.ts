@@ -3,9 +3,11 @@ import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import type { InboundReported } from '#streams/inbound/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { getFact, lastSequence } from '#src/nats/get.ts'
-import { readFacts } from '#src/nats/range.ts'
+import { decodeStored } from '#src/nats/message.ts'
+import { readFacts, readRange } from '#src/nats/range.ts'
 import { startTestApp, type Answer } from '../support/app.ts'
 import { openBus } from '../support/bus.ts'
+import { erase, receipt } from '../support/erasure-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import {
   brevoEvent,
@@ -520,4 +522,17 @@ t.test('a report is kept with bounds, and without what others wrote beside it', 
   t.match(data, { provider: 'brevo', kind: 'failed', address: mail.to, source: sources.brevo.id })
   t.ok(data.diagnostic!.length <= 1000)
   t.notMatch(JSON.stringify(data), 'not kept')
+})
+
+t.test('erasing a person takes out what relays have said about them, and leaves the rest', async t => {
+  const [gone, stays] = [await deliver(), await deliver()]
+  for (const mail of [gone, stays]) await comesTo(t, 'brevo', 'bounced', brevoEvent('hard_bounce', mail))
+  await receipt(app, (await erase(app, gone.to)).id)
+  let left = ''
+  for await (const page of readRange(bus, { stream: 'INBOUND', filters: ['inbound.>'], afterSeq: 0 })) {
+    left += page.map(message => JSON.stringify(decodeStored(message).fact)).join('')
+  }
+  t.notMatch(left, gone.to)
+  t.notMatch(left, gone.name)
+  t.match(left, stays.name)
 })
