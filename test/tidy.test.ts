@@ -27,6 +27,7 @@ const floors = [
     'src/servers/ops',
     'src/servers/inbound-smtp',
     'src/servers/relay-feedback',
+    'src/servers/submission',
     'src/servers/tracking'
   ],
   ['src/http.ts'],

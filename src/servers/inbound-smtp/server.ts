@@ -11,8 +11,8 @@ import { Complaint, deadline, errorCode } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { networkOf } from '#src/base/network.ts'
 import type { Tokens } from '#src/content/token.ts'
-import { createAllowance, ReceiveSlots, type Allowance } from './allowance.ts'
-import { openCertificate, type Certificate } from './certificate.ts'
+import { createAllowance, ReceiveSlots, type Allowance } from '#src/base/allowance.ts'
+import { openCertificate, type Certificate } from '#src/base/certificate.ts'
 import { decideRecipient, tokenIn } from './recipient.ts'
 
 export interface InboundOptions {
