@@ -90,6 +90,10 @@ const groups: Record<string, Record<string, Entry>> = {
       does: 'show what the key in JETPOST_API_KEY may do',
       load: async () => (await import('#src/cli/me.ts')).me
     },
+    'feedback-sources': {
+      does: 'list, create, rotate and delete the URLs that relays report to',
+      load: async () => (await import('#src/cli/feedback-sources.ts')).feedbackSources
+    },
     suppressions: {
       does: 'import and export suppressed addresses, as CSV or NDJSON',
       load: async () => (await import('#src/cli/suppressions.ts')).suppressions

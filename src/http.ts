@@ -29,6 +29,7 @@ import { contentRoutes } from '#src/servers/api/email-content.ts'
 import { readRoutes } from '#src/servers/api/email-reads.ts'
 import { sendRoutes } from '#src/servers/api/emails.ts'
 import { erasureRoutes } from '#src/servers/api/erasures.ts'
+import { feedbackSourceRoutes } from '#src/servers/api/feedback-sources.ts'
 import { eventRoutes } from '#src/servers/api/events.ts'
 import type { StreamLimits } from '#src/servers/api/event-stream.ts'
 import { Acceptor } from '#src/actions/acceptor.ts'
@@ -62,6 +63,8 @@ import type { OperationsService } from '#src/operations/operations.ts'
 import type { HealthCheck } from '#src/base/role.ts'
 import { healthRoutes } from '#src/servers/ops/health.ts'
 import { metricsRoute, type Metrics, type MetricsReport } from '#src/servers/ops/metrics.ts'
+import { relayFeedback } from '#src/servers/relay-feedback/context.ts'
+import type { FetchText } from '#src/servers/relay-feedback/sns.ts'
 import { trackingPages } from '#src/servers/tracking/context.ts'
 import type { Resolve } from '#src/dns/guard.ts'
 import type { Counters, Quotas } from '#src/nats/counters.ts'
@@ -86,6 +89,8 @@ export interface HttpOptions {
   api: ApiModules | null
   /** Where clients reach it. */
   publicUrl: string
+  /** How Amazon SNS is asked for its certificates; left out = over the internet. */
+  fetchText?: FetchText
   /** Where people sign in; left out = here alone. */
   oidc?: OidcSettings
   /** What the dashboard needs beside the API; null = there is no dashboard. */
@@ -168,6 +173,12 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   }
   if (api === null || authenticator === null) return app
   void app.register(trackingPages, { services: api.services, registry: metrics.registry, log })
+  void app.register(relayFeedback, {
+    services: api.services,
+    fetchText: options.fetchText,
+    onRefused: metrics.relayRefused,
+    log
+  })
   const routes = rememberRoutes(app)
   const internalKeys = createInternalKeys()
   limiter = registerApis(app, api, { authenticator, internalKeys, publicUrl, log })
@@ -284,6 +295,7 @@ function apiRoutes (
   userRoutes(app, services, publicUrl)
   accountRoutes(app, services)
   mailRouteRoutes(app, services)
+  feedbackSourceRoutes(app, services, publicUrl)
   webhookRoutes(app, services)
   deliveryRoutes(app, services, reads)
   replayRoutes(app, services, reads)

@@ -8,6 +8,7 @@ import { deliveryFacts } from './delivery/facts.ts'
 import { domainFacts } from './domain/facts.ts'
 import { emailFacts } from './email/facts.ts'
 import { erasureFacts } from './erasure/facts.ts'
+import { feedbackSourceFacts } from './feedback-source/facts.ts'
 import { inboundFacts } from './inbound/facts.ts'
 import { keyFacts } from './key/facts.ts'
 import { operationFacts } from './operation/facts.ts'
@@ -30,6 +31,7 @@ const types = [
   ...domainFacts,
   ...webhookFacts,
   ...routeFacts,
+  ...feedbackSourceFacts,
   ...suppressionFacts,
   ...templateFacts,
   ...erasureFacts,

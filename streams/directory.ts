@@ -4,6 +4,7 @@ import type { Recorded } from './define.ts'
 import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
 import { firstKeys, resealed, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
+import { evolveFeedbackSources, isOfFeedbackSource, type FeedbackSourceEntry } from './feedback-source/state.ts'
 import { evolveKeys, type KeyEntry, type KeyMaps } from './key/state.ts'
 import type { LimitClass } from './key/facts.ts'
 import { evolveUsers, type UserEntry } from './user/state.ts'
@@ -85,6 +86,7 @@ export interface Directory extends KeyMaps {
   webhooks: Map<string, WebhookEntry>
   /** Of the installation. */
   routes: Map<string, RouteEntry>
+  feedbackSources: Map<string, FeedbackSourceEntry>
   users: Map<string, UserEntry>
   /** By id; those that are over leave when the next one is opened. */
   sessions: Map<string, SessionEntry>
@@ -104,6 +106,7 @@ export function emptyDirectory (): Directory {
     domainsByName: new Map(),
     webhooks: new Map(),
     routes: new Map(),
+    feedbackSources: new Map(),
     users: new Map(),
     formerUsers: new Set(),
     sessions: new Map(),
@@ -124,6 +127,7 @@ export interface Entities {
   domain: DomainEntry
   webhook: WebhookEntry
   route: RouteEntry
+  feedbackSource: FeedbackSourceEntry
   user: UserEntry
 }
 
@@ -152,6 +156,7 @@ export function evolveEntity<Kind extends keyof Entities> (
 /** Folds one fact of CONTROL into the directory, in place: it is as large as the installation. */
 export function evolveDirectory (directory: Directory, { fact, seq, subject }: Recorded<AnyFact>): void {
   directory.versions.set(subject, seq)
+  if (isOfFeedbackSource(fact)) return evolveFeedbackSources(directory.feedbackSources, fact)
   switch (fact.type) {
     case 'account.created':
     case 'account.limits_changed':

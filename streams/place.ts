@@ -41,6 +41,10 @@ const user = on('CONTROL', ({ account, data }: Of<{ user: string }>) => subjects
 const domain = on('CONTROL', ({ data }: Of<{ name: string }>) => subjects.domain(data.name))
 const webhook = on('CONTROL', ({ account, data }: OfWebhook) => subjects.webhook(account, data.webhook))
 const route = on('CONTROL', ({ account, data }: Of<{ route: string }>) => subjects.route(account, data.route))
+const feedbackSource = on(
+  'CONTROL',
+  ({ account, data }: Of<{ source: string }>) => subjects.feedbackSource(account, data.source)
+)
 const suppression = on('CONTROL', ({ account, data }: Of<{ hash: string }>) => subjects.suppression(account, data.hash))
 const template = on(
   'CONTROL',
@@ -84,6 +88,7 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'email.retry_requested': recipient,
   'email.erased': recipient,
   'inbound.received': on('INBOUND', () => subjects.inbound),
+  'inbound.reported': on('INBOUND', () => subjects.inboundReport),
   'account.created': account,
   'account.limits_changed': account,
   'account.quota_changed': account,
@@ -137,6 +142,11 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'route.changed': route,
   'route.resealed': route,
   'route.deleted': route,
+  'feedback_source.created': feedbackSource,
+  'feedback_source.changed': feedbackSource,
+  'feedback_source.secret_rotated': feedbackSource,
+  'feedback_source.key_resealed': feedbackSource,
+  'feedback_source.deleted': feedbackSource,
   'session.link_made': session,
   'session.opened': session,
   'session.rotated': session,

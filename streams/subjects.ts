@@ -42,6 +42,8 @@ export const subjects = {
   records: 'email.*.record',
   recordsReplay: 'email.*.record.replay',
   inbound: 'inbound.mail',
+  /** What relays report by HTTP. */
+  inboundReport: 'inbound.report',
   account: (account: string) => `control.${account}.account.${account}`,
   key: (account: string, key: string) => `control.${account}.key.${key}`,
   user: (account: string, user: string) => `control.${account}.user.${user}`,
@@ -49,6 +51,7 @@ export const subjects = {
   webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,
   /** Routes are the installation's: `account` = the first. */
   route: (account: string, route: string) => `control.${account}.route.${route}`,
+  feedbackSource: (account: string, source: string) => `control.${account}.feedback_source.${source}`,
   /** `hash` of the folded address. Beside `control.`: there may be millions, and nobody holds them all in memory. */
   suppression: (account: string, hash: string) => `suppression.${account}.${hash}`,
   /** Beside `control.`: nobody holds them in memory. */

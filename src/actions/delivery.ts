@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, Recorded } from '#streams/define.ts'
 import { formatOf, type GiveUpReason, type Pending } from '#streams/delivery/decide.ts'
@@ -18,7 +17,7 @@ import { placeOf } from '#streams/place.ts'
 import { subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
-import { newId } from '#src/base/id.ts'
+import { idOf, newId } from '#src/base/id.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
@@ -53,8 +52,7 @@ export interface NewMember {
 
 /** The id of a delivery: the same for the same events and endpoint, made by any process, any number of times. */
 export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: string): string {
-  const digest = createHash('sha256').update([...events.map(({ id }) => id), webhook].join(' ')).digest('hex')
-  return `whd_${BigInt(`0x${digest}`).toString(32).padStart(26, '0').slice(-26)}`
+  return idOf('whd', [...events.map(({ id }) => id), webhook].join(' '))
 }
 
 /** Reads a partition's cursor from the log. Throws when it cannot be read. */

@@ -3,7 +3,7 @@ import { decodeFact, type AnyFact } from '#streams/catalog.ts'
 import { ERASED, domainOf } from '#streams/address.ts'
 import { isErased, type Clean } from '#streams/email/erase.ts'
 import type { EmailErased, EmailRequested } from '#streams/email/facts.ts'
-import type { InboundReceived } from '#streams/inbound/facts.ts'
+import type { InboundReceived, InboundReported } from '#streams/inbound/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { foldAddress } from '#streams/suppression/decide.ts'
 import type { Tokens } from '#src/content/token.ts'
@@ -101,7 +101,7 @@ export async function find (
     bus,
     { stream: 'INBOUND', filters: ['inbound.>'], afterSeq, signal },
     async message => {
-      const mail = mailIn(factIn('INBOUND', message) as InboundReceived)
+      const mail = envelopeIn(factIn('INBOUND', message) as InboundReceived | InboundReported)
       if (await isAbout(bus, tokens, mail, sought, found)) found.inbound.add(message.seq)
     }
   )
@@ -215,14 +215,22 @@ function noteReport ({ data }: AnyFact, { reports }: ErasureFindings): void {
 
 interface InboundEnvelope {
   id: string
-  to: string[]
   texts: string[]
+  /** Recipients of ours that Message-IDs name: `<email>.<n>`. */
+  names: string[]
 }
 
-/** A mail that came in, in every way its text can be read. */
+/** What came in, in every way its text can be read: a mail, or a relay's report. */
+function envelopeIn (fact: InboundReceived | InboundReported): InboundEnvelope {
+  if (fact.type === 'inbound.received') return mailIn(fact)
+  const { inbound, address, diagnostic, messageIds, tokens } = fact.data
+  const names = messageIds.map(id => id.split('@', 1)[0]!)
+  return { id: inbound, texts: [address ?? '', diagnostic ?? '', ...messageIds, ...tokens], names }
+}
+
 function mailIn ({ data: { inbound, from, to, raw } }: InboundReceived): InboundEnvelope {
   const text = Buffer.from(raw, 'base64').toString()
-  return { id: inbound, to, texts: [from, ...to, text, ...unwrapped(text)] }
+  return { id: inbound, texts: [from, ...to, text, ...unwrapped(text)], names: [] }
 }
 
 /** Longer than any word of prose: what may be base64 (RFC 2045, 6.8). */
@@ -286,7 +294,7 @@ async function isAbout (
   { account, address }: Sought,
   { reports, known }: ErasureFindings
 ): Promise<boolean> {
-  if (reports.has(mail.id)) return true
+  if (reports.has(mail.id) || mail.names.some(name => known.has(name))) return true
   const pointers = mail.texts.flatMap(text => text.match(TOKEN) ?? []).slice(0, TOKENS_MAX)
     .flatMap(token => tokens.read('return', token) ?? tokens.read('unsubscribe', token) ?? [])
   if (pointers.some(({ email, n }) => known.has(`${email}.${n}`))) return true

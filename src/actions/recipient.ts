@@ -230,12 +230,12 @@ function givenNow ({ request }: RecipientRef, nowMs: number): DecisionContext {
   return { nowMs, request: request.fact.data, random: Math.random, retry: RETRY, voidClaim: null }
 }
 
-/** Records what a report that came back says. `stored` = it is in the log; a Refusal = its time has not come, an
- *  outcome is under way. Throws LogUnavailable, or Conflict when conflicts do not end. */
+/** Records what a report that came back, or a relay, says. `stored` = it is in the log; a Refusal = its time has
+ * not come, an outcome is under way. Throws LogUnavailable, or Conflict when conflicts do not end. */
 export async function recordReport (
   factLog: FactLog,
   ref: RecipientRef,
-  command: Extract<RecipientCommand, { name: 'RecordReport' }>
+  command: Extract<RecipientCommand, { name: 'RecordReport' | 'RecordArrival' }>
 ): Promise<{ stored: boolean } | Refusal> {
   return await retryOnConflict(async () => {
     const nowMs = factLog.clock.nowMs()
@@ -246,7 +246,8 @@ export async function recordReport (
     const seen = seenIn(ref, recorded)
     // A mail is read again when its reader died: what it said of an earlier attempt says nothing of one that was asked
     // for since.
-    const isKnown = recorded.some(({ fact }) => fact.type === 'email.bounced' && fact.data.report === command.report)
+    const isKnown = command.name === 'RecordReport' &&
+      recorded.some(({ fact }) => fact.type === 'email.bounced' && fact.data.report === command.report)
     const decision = isKnown ? null : decide(seen.state, command, givenNow(ref, nowMs))
     if (decision === null) return { stored: false }
     if (decision instanceof Refusal) return decision
@@ -315,6 +316,18 @@ export async function recipientRefOf (
   return last === null
     ? null
     : { request: await standInFor(factLog, { account: last.fact.account, email, n, request: seq }), n }
+}
+
+/** The same by the name that our Message-ID gives it, which anybody can write: only for who is known to us. */
+export async function recipientRefNamed (
+  factLog: FactLog,
+  { email, n }: Pick<Pointer, 'email' | 'n'>,
+  patient = false
+): Promise<RecipientRef | null> {
+  const last = await lastOn(factLog.bus, subjects.recipientOfAny(email, n), patient)
+  if (last === null) return null
+  const { request } = (last.fact as SubjectFact).data
+  return await recipientRefOf(factLog, { email, n, request }, patient)
 }
 
 async function appendFact (

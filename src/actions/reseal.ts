@@ -1,9 +1,12 @@
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
 import { Refusal } from '#streams/define.ts'
 import { decideRouteReseal } from '#streams/route/decide.ts'
+import type { RouteEntry } from '#streams/route/state.ts'
 import { domainKey, type DomainEntry, type WebhookEntry } from '#streams/directory.ts'
 import { decideReseal as decideDomain } from '#streams/domain/decide.ts'
 import { keptKeys } from '#streams/domain/keys.ts'
+import { decideReseal as decideFeedbackSource } from '#streams/feedback-source/decide.ts'
+import type { FeedbackSourceEntry } from '#streams/feedback-source/state.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { decideReseal as decideWebhook, overlapOf } from '#streams/webhook/decide.ts'
 import { CannotOpen, type Vault } from '#src/base/secret.ts'
@@ -17,10 +20,11 @@ type ResealServices = CommandServices & Pick<Services, 'vault'>
 
 /** What has become of everything that is sealed. */
 export interface Resealing {
-  /** Endpoints, domains and routes that have got a fact. */
+  /** Endpoints, domains, routes and feedback sources that have got a fact. */
   webhooks: number
   domains: number
   routes: number
+  sources: number
   /** What no secret of the ring opens, by id or name: it stays as it is. */
   lost: string[]
   /** Erasures under way whose address an older secret has sealed: it goes when they are complete. */
@@ -72,14 +76,32 @@ export async function resealAll (services: ResealServices, by: Commander): Promi
         current => current === undefined ? [] : unlessLost(() => decideRouteReseal(current, resealer(vault, id)))
       )
   )
+  const sources = await resealSources(services, by)
   const erasures = await pendingErasures(factLog, vault)
   return {
     webhooks: webhooks.changed,
     domains: domains.changed,
     routes: routes.changed,
-    lost: [...webhooks.lost, ...domains.lost, ...routes.lost, ...erasures.lost],
+    sources: sources.changed,
+    lost: [...webhooks.lost, ...domains.lost, ...routes.lost, ...sources.lost, ...erasures.lost],
     erasures: erasures.older
   }
+}
+
+async function resealSources (services: ResealServices, by: Commander): ReturnType<typeof eachOf> {
+  return await eachOf(
+    [...services.directory.now.feedbackSources.values()],
+    source => source.id,
+    ({ id }) =>
+      handleCommand(
+        services,
+        'feedbackSource',
+        id,
+        askedBy({ ...by, account: FIRST_ACCOUNT }),
+        current =>
+          current === undefined ? [] : unlessLost(() => decideFeedbackSource(current, resealer(services.vault, id)))
+      )
+  )
 }
 
 const resealer = (vault: Vault, context: string) => (sealed: string) => vault.reseal(sealed, context)
@@ -132,7 +154,7 @@ async function pendingErasures (
 /** Looked at when a process starts, of each kind at most. */
 const LOOKED_AT = 1000
 
-/** Endpoints, domains and routes with a secret that no secret of the ring opens, by id or name. */
+/** Endpoints, domains, routes and feedback sources with a secret that no secret of the ring opens, by id or name. */
 export function lostSecrets ({ directory: { now }, factLog: { clock }, vault }: ResealServices): string[] {
   const nowMs = clock.nowMs()
   const isLost = (texts: string[], context: string) =>
@@ -140,13 +162,14 @@ export function lostSecrets ({ directory: { now }, factLog: { clock }, vault }: 
   const ofWebhook = (webhook: WebhookEntry) =>
     [webhook.sealedSecret, overlapOf(webhook, nowMs)?.sealedSecret].filter(text => text !== undefined)
   const ofDomain = ({ dkim }: DomainEntry) => keptKeys(dkim).map(({ sealedKey }) => sealedKey)
+  const ofRoute = ({ sealedUrl }: RouteEntry) => (sealedUrl === null ? [] : [sealedUrl])
+  const ofSource = ({ sealedKey }: FeedbackSourceEntry) => (sealedKey === null ? [] : [sealedKey])
+  const lostOf = <Thing extends { id: string }>(things: Map<string, Thing>, sealed: (thing: Thing) => string[]) =>
+    [...things.values()].slice(0, LOOKED_AT).filter(thing => isLost(sealed(thing), thing.id))
   return [
-    ...[...now.webhooks.values()].slice(0, LOOKED_AT).filter(one => isLost(ofWebhook(one), one.id)).map(({ id }) => id),
-    ...[...now.domains.values()].slice(0, LOOKED_AT).filter(one => isLost(ofDomain(one), one.id)).map(({ name }) =>
-      name
-    ),
-    ...[...now.routes.values()].filter(({ id, sealedUrl }) => isLost(sealedUrl === null ? [] : [sealedUrl], id)).map((
-      { name }
-    ) => name)
+    ...lostOf(now.webhooks, ofWebhook).map(({ id }) => id),
+    ...lostOf(now.domains, ofDomain).map(({ name }) => name),
+    ...lostOf(now.routes, ofRoute).map(({ name }) => name),
+    ...lostOf(now.feedbackSources, ofSource).map(({ id }) => id)
   ]
 }

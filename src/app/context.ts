@@ -10,6 +10,7 @@ import type { EnsureOptions } from '#src/nats/ensure.ts'
 import type { AlertKeeper } from '#src/operations/alerts/alerts.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import type { InboundServer } from '#src/servers/inbound-smtp/server.ts'
+import type { FetchText } from '#src/servers/relay-feedback/sns.ts'
 import type { MailboxDoor } from '#src/servers/mailbox/pages.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import type { Metrics } from '#src/servers/ops/metrics.ts'
@@ -40,6 +41,8 @@ export interface AppOptions {
   clock?: Clock
   /** Whose webhooks may go to http and private addresses; tests bring their own. */
   mayCallPrivate?: MayCallPrivate
+  /** How Amazon SNS is asked for its certificates; tests bring their own. */
+  fetchText?: FetchText
   /** What tests shorten of the sender's patience. */
   timings?: Partial<SenderTimings>
 }
@@ -54,6 +57,7 @@ export interface AppContext {
   readonly topology: EnsureOptions
   readonly servers: Servers
   readonly timings: Partial<SenderTimings>
+  readonly fetchText: FetchText | undefined
   readonly metrics: Metrics
   readonly stack: AsyncDisposableStack
   readonly counters: Counters

@@ -38,6 +38,7 @@ export async function listen (context: AppContext): Promise<string> {
       }
       : null,
     publicUrl: config.publicUrl,
+    fetchText: context.fetchText,
     oidc: oidcSettingsOf(config),
     catcher: context.catcher,
     mailboxDoor: context.mailboxDoor,

@@ -71,6 +71,7 @@ export async function openContext (
     topology,
     servers: { natsUrl, natsCreds: config.natsCreds, databaseUrl },
     timings,
+    fetchText: options.fetchText,
     metrics: createMetrics(),
     stack,
     counters: createCounters(bus),

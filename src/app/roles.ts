@@ -210,7 +210,8 @@ async function wireInbound (context: AppContext): Promise<Role> {
     tokens: services.tokens,
     repair,
     log,
-    onMail: ({ kind, outcome }) => metrics.inboundMail(kind, outcome)
+    onMail: ({ kind, outcome }) => metrics.inboundMail(kind, outcome),
+    onReport: (provider, { kind, outcome }) => metrics.relayReport(provider, kind, outcome)
   })
   context.inbound = await openListener(context, log)
   return worker

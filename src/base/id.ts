@@ -1,4 +1,4 @@
-import { randomFillSync } from 'node:crypto'
+import { createHash, randomFillSync } from 'node:crypto'
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 const pool = Buffer.alloc(16 * 256)
@@ -27,6 +27,12 @@ export function newId (prefix: string, nowMs: number): string {
   let random = ''
   for (let i = start; i < start + 16; i++) random += ALPHABET[pool[i]! & 31]
   return `${prefix}_${timePart(nowMs)}${random}`
+}
+
+/** The same id for the same text, wherever and whenever it is made. */
+export function idOf (prefix: string, text: string): string {
+  const digest = createHash('sha256').update(text).digest('hex')
+  return `${prefix}_${BigInt(`0x${digest}`).toString(32).padStart(26, '0').slice(-26)}`
 }
 
 /** Not above any id of this kind that was made at `ms` (Unix) or later, and above all that were made before. */

@@ -81,9 +81,9 @@ async function reseal ({ factsRetentionMs }: Config, json: boolean): Promise<voi
 
 const NAMED_MAX = 10
 
-function sayings ({ webhooks, domains, routes, erasures, lost }: Resealing, neededUntil: string): string[] {
+function sayings ({ webhooks, domains, routes, sources, erasures, lost }: Resealing, neededUntil: string): string[] {
   const done = `Sealed again with the first secret: webhook secrets ${webhooks}, domains' DKIM keys ${domains}, ` +
-    `URLs of routes ${routes}.`
+    `URLs of routes ${routes}, keys of feedback sources ${sources}.`
   if (lost.length > 0) return [done]
   if (erasures > 0) {
     return [

@@ -2,20 +2,21 @@
 
 import type {
   Account, CancelEmailAnswer, CountReplayAnswer, CreateAccountRequest, CreateDomainRequest, CreateErasureRequest,
-  CreateKeyAnswer, CreateKeyRequest, CreateReplayRequest, CreateRouteRequest, CreateSuppressionRequest,
-  CreateTemplateAnswer, CreateTemplateRequest, CreateUserLinkAnswer, CreateUserRequest, CreateWebhookAnswer,
-  CreateWebhookRequest, DeleteKeyAnswer, DeleteUserAnswer, Delivery, Domain, Email, EmailContent, Erasure,
-  ImportSuppressionsAnswer, Key, ListAccountsAnswer, ListAuditAnswer, ListDeliveriesAnswer, ListDomainsAnswer,
-  ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer, ListReplaysAnswer, ListRoutesAnswer,
-  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListUsersAnswer, ListWebhooksAnswer, Me,
-  PreviewTemplateAnswer, PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer,
-  RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
-  Route, SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Stats, Suppression,
-  SuspendAccountRequest, Template, TestWebhookAnswer, TestWebhookRequest, UpdateAccountRequest, UpdateDomainRequest,
-  UpdateKeyRequest, UpdateRouteRequest, UpdateTemplateRequest, UpdateUserRequest, UpdateWebhookRequest, User, Webhook,
-  ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, DeleteKeyQuery, DeleteUserQuery,
-  ListDeliveriesQuery, ListWebhookDeliveriesQuery, ListSuppressionsQuery, ExportSuppressionsQuery, ListAuditQuery,
-  ExportAuditQuery, GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
+  CreateFeedbackSourceAnswer, CreateFeedbackSourceRequest, CreateKeyAnswer, CreateKeyRequest, CreateReplayRequest,
+  CreateRouteRequest, CreateSuppressionRequest, CreateTemplateAnswer, CreateTemplateRequest, CreateUserLinkAnswer,
+  CreateUserRequest, CreateWebhookAnswer, CreateWebhookRequest, DeleteKeyAnswer, DeleteUserAnswer, Delivery, Domain,
+  Email, EmailContent, Erasure, FeedbackSource, ImportSuppressionsAnswer, Key, ListAccountsAnswer, ListAuditAnswer,
+  ListDeliveriesAnswer, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer,
+  ListFeedbackSourcesAnswer, ListKeysAnswer, ListReplaysAnswer, ListRoutesAnswer, ListSuppressionsAnswer,
+  ListTemplateVersionsAnswer, ListTemplatesAnswer, ListUsersAnswer, ListWebhooksAnswer, Me, PreviewTemplateAnswer,
+  PreviewTemplateRequest, Replay, ReplayDeliveryAnswer, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer,
+  RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest, Route, SendBatchAnswer, SendBatchRequest,
+  SendEmailAnswer, SendEmailRequest, Stats, Suppression, SuspendAccountRequest, Template, TestWebhookAnswer,
+  TestWebhookRequest, UpdateAccountRequest, UpdateDomainRequest, UpdateFeedbackSourceRequest, UpdateKeyRequest,
+  UpdateRouteRequest, UpdateTemplateRequest, UpdateUserRequest, UpdateWebhookRequest, User, Webhook, ListEmailsQuery,
+  GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, DeleteKeyQuery, DeleteUserQuery, ListDeliveriesQuery,
+  ListWebhookDeliveriesQuery, ListSuppressionsQuery, ExportSuppressionsQuery, ListAuditQuery, ExportAuditQuery,
+  GetStatsQuery, ListEventsQuery, ImportSuppressionsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -153,6 +154,21 @@ export interface Operations {
   /** Delete a route. What waits for it goes by the routes that are left. Scope: `operator`. A live key must ask
    *  this. */
   deleteRoute: { takes: [id: string], answer: undefined }
+  /** Create a feedback source. Give `url` to the provider as the URL of its webhook. `ses` takes a `topic_arn`,
+   *  `mailgun` and `sendgrid` a `verification_key`, `generic` a `mapping`. Scope: `operator`. A live key must ask
+   *  this. */
+  createFeedbackSource: { takes: [body: CreateFeedbackSourceRequest], answer: CreateFeedbackSourceAnswer }
+  /** List feedback sources. Scope: `operator`. */
+  listFeedbackSources: { takes: [query?: PageQuery], answer: ListFeedbackSourcesAnswer }
+  /** Get a feedback source. Scope: `operator`. */
+  getFeedbackSource: { takes: [id: string], answer: FeedbackSource }
+  /** Change a feedback source. Scope: `operator`. A live key must ask this. */
+  updateFeedbackSource: { takes: [id: string, body: UpdateFeedbackSourceRequest], answer: FeedbackSource }
+  /** Delete a feedback source. Scope: `operator`. A live key must ask this. */
+  deleteFeedbackSource: { takes: [id: string], answer: undefined }
+  /** Give a feedback source a new URL. The answer has a new `url`; the one before works for 24 more hours. Scope:
+   *  `operator`. A live key must ask this. */
+  rotateFeedbackSource: { takes: [id: string], answer: CreateFeedbackSourceAnswer }
   /** Create a webhook endpoint. A test key makes and changes endpoints of mode `test` alone. Scope:
    *  `webhooks:write`. */
   createWebhook: { takes: [body: CreateWebhookRequest], answer: CreateWebhookAnswer }
@@ -310,6 +326,12 @@ export const operations = {
   getRoute: { method: 'GET', path: '/api/routes/{id}', takes: ['id'] },
   updateRoute: { method: 'PATCH', path: '/api/routes/{id}', takes: ['id', 'body'] },
   deleteRoute: { method: 'DELETE', path: '/api/routes/{id}', takes: ['id'] },
+  createFeedbackSource: { method: 'POST', path: '/api/feedback-sources', takes: ['body'] },
+  listFeedbackSources: { method: 'GET', path: '/api/feedback-sources', takes: ['query'] },
+  getFeedbackSource: { method: 'GET', path: '/api/feedback-sources/{id}', takes: ['id'] },
+  updateFeedbackSource: { method: 'PATCH', path: '/api/feedback-sources/{id}', takes: ['id', 'body'] },
+  deleteFeedbackSource: { method: 'DELETE', path: '/api/feedback-sources/{id}', takes: ['id'] },
+  rotateFeedbackSource: { method: 'POST', path: '/api/feedback-sources/{id}/rotate', takes: ['id'] },
   createWebhook: { method: 'POST', path: '/api/webhooks', takes: ['body'] },
   listWebhooks: { method: 'GET', path: '/api/webhooks', takes: ['query'] },
   getWebhook: { method: 'GET', path: '/api/webhooks/{id}', takes: ['id'] },

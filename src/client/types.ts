@@ -79,6 +79,68 @@ export interface CreateErasureRequest {
   address: string
 }
 
+export interface CreateFeedbackSourceAnswer {
+  id: string
+  provider: 'ses' | 'mailgun' | 'postmark' | 'sendgrid' | 'brevo' | 'generic'
+  name: string
+  topic_arn: string | null
+  has_verification_key: boolean
+  /** Where a report has what, by JSON pointers (RFC 6901); each of the others into one report. */
+  mapping: {
+    /** To one report, or to a list of them. Left out = the whole body is it. */
+    reports?: string
+    /** To our Message-ID, or to a return path of ours. */
+    message_id: string
+    /** To the recipient's address. */
+    recipient?: string
+    /** To the word that says what happened. */
+    kind: string
+    /** To the receiving server's words. */
+    reason?: string
+    /** To the time: RFC 3339, or Unix seconds. */
+    time?: string
+    /** What each word at `kind` means. Other words mean nothing. */
+    kinds: Record<string, 'failed' | 'delayed' | 'delivered' | 'complaint' | 'unsubscribe'>
+  } | null
+  only_account: string | null
+  url_rotation: {
+    /** Until then the URL before works, too. */
+    previous_expires_at: string
+  } | null
+  created_at: string
+  /** Where the provider posts to. It holds the secret, and is told only here. */
+  url: string
+}
+
+export interface CreateFeedbackSourceRequest {
+  provider: 'ses' | 'mailgun' | 'postmark' | 'sendgrid' | 'brevo' | 'generic'
+  /** A name for people. */
+  name: string
+  /** What its requests are verified with: Mailgun's HTTP webhook signing key, or SendGrid's public key. */
+  verification_key?: string | null
+  /** The topic of Amazon SNS that reports, for `ses`. */
+  topic_arn?: string | null
+  /** Where a report has what, by JSON pointers (RFC 6901); each of the others into one report. */
+  mapping?: {
+    /** To one report, or to a list of them. Left out = the whole body is it. */
+    reports?: string
+    /** To our Message-ID, or to a return path of ours. */
+    message_id: string
+    /** To the recipient's address. */
+    recipient?: string
+    /** To the word that says what happened. */
+    kind: string
+    /** To the receiving server's words. */
+    reason?: string
+    /** To the time: RFC 3339, or Unix seconds. */
+    time?: string
+    /** What each word at `kind` means. Other words mean nothing. */
+    kinds: Record<string, 'failed' | 'delayed' | 'delivered' | 'complaint' | 'unsubscribe'>
+  } | null
+  /** The one account whose mail it may report on. `null` = that of all. */
+  only_account?: string | null
+}
+
 export interface CreateKeyAnswer {
   /** The secret, shown only here. */
   key: string
@@ -793,6 +855,37 @@ export interface Erasure {
   }>
 }
 
+export interface FeedbackSource {
+  id: string
+  provider: 'ses' | 'mailgun' | 'postmark' | 'sendgrid' | 'brevo' | 'generic'
+  name: string
+  topic_arn: string | null
+  has_verification_key: boolean
+  /** Where a report has what, by JSON pointers (RFC 6901); each of the others into one report. */
+  mapping: {
+    /** To one report, or to a list of them. Left out = the whole body is it. */
+    reports?: string
+    /** To our Message-ID, or to a return path of ours. */
+    message_id: string
+    /** To the recipient's address. */
+    recipient?: string
+    /** To the word that says what happened. */
+    kind: string
+    /** To the receiving server's words. */
+    reason?: string
+    /** To the time: RFC 3339, or Unix seconds. */
+    time?: string
+    /** What each word at `kind` means. Other words mean nothing. */
+    kinds: Record<string, 'failed' | 'delayed' | 'delivered' | 'complaint' | 'unsubscribe'>
+  } | null
+  only_account: string | null
+  url_rotation: {
+    /** Until then the URL before works, too. */
+    previous_expires_at: string
+  } | null
+  created_at: string
+}
+
 export interface ImportSuppressionsAnswer {
   /** How many lines there were with something in them. */
   lines: number
@@ -879,11 +972,13 @@ export interface ListAuditAnswer {
       | 'domain.keys_retired' | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed'
       | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled'
       | 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'route.created'
-      | 'route.changed' | 'route.resealed' | 'route.deleted' | 'template.versioned' | 'template.deleted'
-      | 'suppression.added' | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked'
-      | 'user.passkey_added' | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed'
-      | 'session.ended' | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried'
-      | 'replay.requested' | 'replay.canceled' | 'delivery.replayed'
+      | 'route.changed' | 'route.resealed' | 'route.deleted' | 'feedback_source.created' | 'feedback_source.changed'
+      | 'feedback_source.secret_rotated' | 'feedback_source.key_resealed' | 'feedback_source.deleted'
+      | 'template.versioned' | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'user.created'
+      | 'user.changed' | 'user.removed' | 'user.linked' | 'user.passkey_added' | 'user.passkey_removed'
+      | 'session.link_made' | 'session.opened' | 'session.confirmed' | 'session.ended' | 'erasure.requested'
+      | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled'
+      | 'delivery.replayed'
     /** What was changed. `null` where it is an address. */
     subject_id: string | null
     /** The same for people. It may change: read the other fields in programs. */
@@ -977,6 +1072,12 @@ export interface ListEventsAnswer {
   has_more: boolean
   /** Pass it as `after` for the next page, also when there is nothing yet. */
   next_cursor: string
+}
+
+export interface ListFeedbackSourcesAnswer {
+  data: FeedbackSource[]
+  has_more: boolean
+  next_cursor: string | null
 }
 
 export interface ListKeysAnswer {
@@ -1575,6 +1676,32 @@ export interface UpdateDomainRequest {
   unsubscribe?: boolean | null
 }
 
+export interface UpdateFeedbackSourceRequest {
+  /** A name for people. */
+  name?: string
+  /** What its requests are verified with: Mailgun's HTTP webhook signing key, or SendGrid's public key. */
+  verification_key?: string | null
+  /** The topic of Amazon SNS that reports, for `ses`. */
+  topic_arn?: string | null
+  /** Where a report has what, by JSON pointers (RFC 6901); each of the others into one report. */
+  mapping?: {
+    /** To one report, or to a list of them. Left out = the whole body is it. */
+    reports?: string
+    /** To our Message-ID, or to a return path of ours. */
+    message_id: string
+    /** To the recipient's address. */
+    recipient?: string
+    /** To the word that says what happened. */
+    kind: string
+    /** To the receiving server's words. */
+    reason?: string
+    /** To the time: RFC 3339, or Unix seconds. */
+    time?: string
+    /** What each word at `kind` means. Other words mean nothing. */
+    kinds: Record<string, 'failed' | 'delayed' | 'delivered' | 'complaint' | 'unsubscribe'>
+  } | null
+}
+
 export interface UpdateKeyRequest {
   /** A name for people. */
   name?: string
@@ -1908,11 +2035,13 @@ export interface ListAuditQuery {
     | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
     | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'route.created' | 'route.changed'
-    | 'route.resealed' | 'route.deleted' | 'template.versioned' | 'template.deleted' | 'suppression.added'
-    | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked' | 'user.passkey_added'
-    | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed' | 'session.ended'
-    | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
-    | 'replay.canceled' | 'delivery.replayed'
+    | 'route.resealed' | 'route.deleted' | 'feedback_source.created' | 'feedback_source.changed'
+    | 'feedback_source.secret_rotated' | 'feedback_source.key_resealed' | 'feedback_source.deleted'
+    | 'template.versioned' | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'user.created'
+    | 'user.changed' | 'user.removed' | 'user.linked' | 'user.passkey_added' | 'user.passkey_removed'
+    | 'session.link_made' | 'session.opened' | 'session.confirmed' | 'session.ended' | 'erasure.requested'
+    | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled'
+    | 'delivery.replayed'
   /** Done then or later. */
   from?: string
   /** Done before then. */
@@ -1932,11 +2061,13 @@ export interface ExportAuditQuery {
     | 'domain.removed' | 'domain.keys_resealed' | 'webhook.created' | 'webhook.changed' | 'webhook.secret_rotated'
     | 'webhook.rotation_finished' | 'webhook.secret_resealed' | 'webhook.enabled' | 'webhook.failing'
     | 'webhook.recovered' | 'webhook.disabled' | 'webhook.deleted' | 'route.created' | 'route.changed'
-    | 'route.resealed' | 'route.deleted' | 'template.versioned' | 'template.deleted' | 'suppression.added'
-    | 'suppression.removed' | 'user.created' | 'user.changed' | 'user.removed' | 'user.linked' | 'user.passkey_added'
-    | 'user.passkey_removed' | 'session.link_made' | 'session.opened' | 'session.confirmed' | 'session.ended'
-    | 'erasure.requested' | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested'
-    | 'replay.canceled' | 'delivery.replayed'
+    | 'route.resealed' | 'route.deleted' | 'feedback_source.created' | 'feedback_source.changed'
+    | 'feedback_source.secret_rotated' | 'feedback_source.key_resealed' | 'feedback_source.deleted'
+    | 'template.versioned' | 'template.deleted' | 'suppression.added' | 'suppression.removed' | 'user.created'
+    | 'user.changed' | 'user.removed' | 'user.linked' | 'user.passkey_added' | 'user.passkey_removed'
+    | 'session.link_made' | 'session.opened' | 'session.confirmed' | 'session.ended' | 'erasure.requested'
+    | 'rebuild.requested' | 'rebuild.stopped' | 'dead_letters.retried' | 'replay.requested' | 'replay.canceled'
+    | 'delivery.replayed'
   /** Done then or later. */
   from?: string
   /** Done before then. */

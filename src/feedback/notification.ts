@@ -2,15 +2,13 @@ import { addressOf } from './addresses.ts'
 import { type Feedback, feedbackKind } from './arf.ts'
 import { type DeliveryStatus, readAction, type StatusBlock } from './dsn.ts'
 import type { HeaderField } from './entity.ts'
+import { objectOf, textOf, type JsonObject } from './json.ts'
 
 /** What a notification is about: failed, delayed or delivered mail, or a complaint. */
 export type Notification = { status: DeliveryStatus } | { feedback: Feedback }
 
-type Json = Record<string, unknown>
-
 const RECIPIENTS_MAX = 50
 const HEADERS_MAX = 200
-const VALUE_LENGTH_MAX = 4000
 /** Why mail bounced, in words that servers use, where Amazon quotes no server. */
 const SUBTYPES = new Map([
   ['NoEmail', 'user unknown'],
@@ -33,7 +31,11 @@ const TYPES = new Map<string, { part: string, action: StatusBlock['action'] }>([
  *  Bounded, throws nothing. Source: Amazon SES Developer Guide, "Amazon SNS notification contents". */
 export function readNotification (text: string): Notification | null {
   const outer = objectIn(text)
-  const notice = typeof outer?.['Message'] === 'string' ? objectIn(outer['Message']) : outer
+  return notificationIn(typeof outer?.['Message'] === 'string' ? objectIn(outer['Message']) : outer)
+}
+
+/** The same of the JSON that Amazon SES itself wrote. */
+export function notificationIn (notice: JsonObject | null): Notification | null {
   const type = TYPES.get(textOf(notice?.['notificationType'] ?? notice?.['eventType']))
   const said = type === undefined ? null : objectOf(notice?.[type.part])
   const mail = objectOf(notice?.['mail'])
@@ -46,7 +48,7 @@ export function readNotification (text: string): Notification | null {
   return { feedback: { type: stated, kind: feedbackKind(stated, fields), addresses, fields } }
 }
 
-function blocksIn (said: Json, action: StatusBlock['action']): StatusBlock[] {
+function blocksIn (said: JsonObject, action: StatusBlock['action']): StatusBlock[] {
   const category = SUBTYPES.get(textOf(said['bounceSubType'])) ?? null
   const remoteMta = textOf(said['remoteMtaIp']).slice(0, 255)
   return recipientsIn(said).map(({ address, stated }) => ({
@@ -60,7 +62,7 @@ function blocksIn (said: Json, action: StatusBlock['action']): StatusBlock[] {
 }
 
 /** Whom it is about: objects with an address, or addresses alone. */
-function recipientsIn (said: Json): Array<{ address: string | null, stated: Json }> {
+function recipientsIn (said: JsonObject): Array<{ address: string | null, stated: JsonObject }> {
   const lists = ['bouncedRecipients', 'complainedRecipients', 'delayedRecipients', 'recipients'].map(name => said[name])
   const list = lists.find(one => Array.isArray(one)) as unknown[] | undefined
   return (list ?? []).slice(0, RECIPIENTS_MAX).map(one => {
@@ -70,7 +72,7 @@ function recipientsIn (said: Json): Array<{ address: string | null, stated: Json
 }
 
 /** The header of the mail, as far as it is told, and its envelope sender. */
-function fieldsIn (mail: Json): HeaderField[] {
+function fieldsIn (mail: JsonObject): HeaderField[] {
   const headers = Array.isArray(mail['headers']) ? mail['headers'].slice(0, HEADERS_MAX) : []
   const told = headers.map(header => ({
     name: textOf(objectOf(header)?.['name']).toLowerCase(),
@@ -80,13 +82,13 @@ function fieldsIn (mail: Json): HeaderField[] {
 }
 
 /** The object that a text holds, whatever is written around it. */
-function objectIn (text: string): Json | null {
+function objectIn (text: string): JsonObject | null {
   const json = text.slice(Math.max(text.indexOf('{'), 0), text.lastIndexOf('}') + 1)
   if (!json.includes('notificationType') && !json.includes('eventType')) return null
   return parsed(json) ?? parsed(unwrapped(json))
 }
 
-function parsed (json: string): Json | null {
+function parsed (json: string): JsonObject | null {
   try {
     return objectOf(JSON.parse(json))
   } catch {
@@ -97,12 +99,4 @@ function parsed (json: string): Json | null {
 /** The lines of a text as one. Mail servers break those that are too long for SMTP; sendmail shows where with a `!`. */
 function unwrapped (text: string): string {
   return text.replaceAll('\r', '').replaceAll('!\n ', '').replaceAll(' \n', ' ').replaceAll('\n', ' ')
-}
-
-function objectOf (value: unknown): Json | null {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Json : null
-}
-
-function textOf (value: unknown): string {
-  return typeof value === 'string' ? value.slice(0, VALUE_LENGTH_MAX) : ''
 }

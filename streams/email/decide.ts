@@ -121,6 +121,8 @@ export type RecipientCommand =
     error: string | null
     class: string
   }
+  /** A relay says that the next server has taken the mail. */
+  | { name: 'RecordArrival', host: string | null, reply: SmtpReply }
   | { name: 'Doubt', claim: string, cause: 'sender' | 'line' }
   | { name: 'Fail', reason: 'expired' | 'unsendable', detail: string | null }
   | { name: 'Suppress', reason: SuppressionReason }
@@ -158,6 +160,8 @@ export function decide (
       return recordOutcome(state, command, given)
     case 'RecordReport':
       return recordReport(state, command, given)
+    case 'RecordArrival':
+      return recordArrival(state, command, given)
     case 'Doubt':
       return doubt(state, command, given)
     case 'Fail':
@@ -175,7 +179,8 @@ export function decide (
 
 /** Of who is forgotten nothing more is said: what has happened is void, and what is asked for is refused. */
 function decideNothing ({ name }: RecipientCommand): null | Refusal {
-  const tells = name === 'RecordOutcome' || name === 'RecordReport' || name === 'Doubt' || name === 'Fail'
+  const tells = name === 'RecordOutcome' || name === 'RecordReport' || name === 'RecordArrival' || name === 'Doubt' ||
+    name === 'Fail'
   return tells ? null : new Refusal('erased', 'The recipient is erased.')
 }
 
@@ -267,9 +272,7 @@ function recordReport (
   { name: _name, ...said }: Named<'RecordReport'>,
   { nowMs }: DecisionContext
 ): Decision | null | Refusal {
-  const isLive = state.status === 'sending' && state.claim !== null &&
-    nowMs <= Date.parse(state.claim.leaseUntil) + LEASE_OVER_MS
-  if (isLive) return new Refusal('claimed', 'The outcome of the transaction comes first.')
+  if (isLive(state, nowMs)) return outcomeFirst()
   switch (state.status) {
     case 'sending':
     case 'delivered':
@@ -284,6 +287,25 @@ function recordReport (
     default:
       return null
   }
+}
+
+function isLive ({ status, claim }: RecipientState, nowMs: number): boolean {
+  return status === 'sending' && claim !== null && nowMs <= Date.parse(claim.leaseUntil) + LEASE_OVER_MS
+}
+
+const outcomeFirst = () => new Refusal('claimed', 'The outcome of the transaction comes first.')
+
+/** Only where nobody knows whether a copy has gone out: what was put off before the dot is known not to have. */
+function recordArrival (
+  state: RecipientState,
+  { host, reply }: Named<'RecordArrival'>,
+  { nowMs }: DecisionContext
+): Decision | null | Refusal {
+  if (isLive(state, nowMs)) return outcomeFirst()
+  const inDoubt = state.status === 'sending' || state.status === 'in_doubt' ||
+    (state.status === 'deferred' && state.doubts.sender + state.doubts.line > 0)
+  if (!inDoubt) return null
+  return { type: 'email.delivered', data: { attempt: state.attempts, host, reply, tls: null, via: 'relay', ms: 0 } }
 }
 
 /** Never past the budget's end: then the verdict is `failed`, and not later. */

@@ -6,7 +6,7 @@ import { createLog } from '#src/base/log.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { API_KEY } from '../support/app.ts'
-import { askFailing, failingServer, hook, mail } from '../support/failing-server.ts'
+import { askFailing, failingServer, hook, mail, source, SOURCE_SECRET } from '../support/failing-server.ts'
 
 t.test('an unused connection delays no stop, and a request under way is answered', async t => {
   const stored = Promise.withResolvers<void>()
@@ -48,6 +48,27 @@ t.test('7 every 503 has Retry-After and the headers of every answer', async t =>
     t.equal(answer.statusCode, 503)
     for (const header of ['retry-after', 'x-ratelimit-limit', 'x-request-id']) t.ok(answer.headers[header], header)
   }
+})
+
+t.test('a relay is told to come again while the log is away, and nothing else of it', async t => {
+  const report = { RecordType: 'SpamComplaint', ID: 1, Email: 'ada@example.com', Metadata: { jetpost: 'em_0.0' } }
+  const path = `/feedback/${source.id}/${SOURCE_SECRET}`
+  const appended: object[] = []
+  const there = await askFailing('POST', path, report, {
+    append: async (...args: unknown[]) => {
+      appended.push(...args[0] as object[])
+      return [7]
+    }
+  })
+  t.match(there, { statusCode: 200, body: '{"received":1}' })
+  t.match(appended, [{ fact: { type: 'inbound.reported', data: { kind: 'complaint', address: 'ada@example.com' } } }])
+  const away = await askFailing('POST', path, report, {
+    append: async () => {
+      throw new LogUnavailable('the place of the log', false)
+    }
+  })
+  t.match(away, { statusCode: 503, body: '{"error":"Unavailable: try again."}' })
+  t.ok(Number(away.headers['retry-after']) >= 1)
 })
 
 t.test('7 a node that is behind the log says so instead of denying a write: 503 projection_behind', async t => {

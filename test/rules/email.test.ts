@@ -112,6 +112,7 @@ const COLUMNS: Record<string, (attempt: number, claim: string | null) => Recipie
     error: 'no such user',
     class: 'userunknown'
   }),
+  Arrival: () => ({ name: 'RecordArrival', host: 'mx.example.net', reply: YES }),
   Doubt: () => doubt('f1', 'sender'),
   Fail: () => ({ name: 'Fail', reason: 'expired', detail: null }),
   Suppress: () => ({ name: 'Suppress', reason: 'complaint' }),
@@ -184,6 +185,13 @@ t.test('a late reply to an overtaken attempt counts only when it is a delivery',
   const refusedSince = after([CLAIM, doubt('f1', 'sender'), record(2, deferred)])
   t.equal(decide(refusedSince, record(1, deferred, 'f1'), given()), null)
   t.match(decide(refusedSince, record(1, delivered, 'f1'), given()), { type: 'email.delivered', data: { attempt: 1 } })
+})
+
+t.test('a relay that has delivered a doubted copy ends the doubt, also where a later one was put off', async t => {
+  const arrival: RecipientCommand = { name: 'RecordArrival', host: 'mx.example.net', reply: YES }
+  const putOff = after([CLAIM, doubt('f1', 'sender'), CLAIM, record(2, deferred, 'f3')])
+  t.match(decide(putOff, arrival, given()), { type: 'email.delivered', data: { attempt: 2, via: 'relay', reply: YES } })
+  t.equal(decide(after([CLAIM, record(1, deferred, 'f1')]), arrival, given()), null, 'there was no doubt')
 })
 
 t.test("what came before the dot leaves another's live claim and a held doubt alone", async t => {

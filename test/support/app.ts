@@ -13,6 +13,7 @@ import { createKey, limitKey, revokeKey, type NewKey } from '#src/actions/key.ts
 import type { Clock } from '#src/base/clock.ts'
 import { readConfig } from '#src/base/config.ts'
 import { startApp, type App } from '#src/main.ts'
+import type { FetchText } from '#src/servers/relay-feedback/sns.ts'
 import { openSecondServices } from './second-services.ts'
 import { SECRET } from './secret.ts'
 import { freshAccount, freshDatabase, type Ending } from './servers.ts'
@@ -76,6 +77,7 @@ export interface Wishes {
   clock?: Clock
   natsUrl?: string
   databaseUrl?: string
+  fetchText?: FetchText
   /** Webhooks go where the settings let them; otherwise those of every account as the first account's. */
   targetsAsSet?: boolean
 }
@@ -86,7 +88,7 @@ const TESTER = { correlation: 'test', actor: roleActor('test') }
 
 export async function startTestApp (
   t: Witness,
-  { env = {}, clock, natsUrl, databaseUrl, targetsAsSet = false }: Wishes = {}
+  { env = {}, clock, natsUrl, databaseUrl, fetchText, targetsAsSet = false }: Wishes = {}
 ): Promise<TestApp> {
   const config = readConfig({
     NATS_URL: natsUrl ?? freshAccount().natsUrl,
@@ -104,6 +106,7 @@ export async function startTestApp (
     log: pino({ level: 'warn', base: undefined }, { write: note }),
     say: () => {},
     clock,
+    fetchText,
     mayCallPrivate: targetsAsSet ? undefined : () => config.webhookAllowPrivate
   })
   t.teardown(() => app.stop())

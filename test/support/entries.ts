@@ -1,3 +1,4 @@
+import type { FeedbackSourceEntry } from '#streams/feedback-source/state.ts'
 import type { AccountEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import type { UserEntry } from '#streams/user/state.ts'
@@ -65,5 +66,22 @@ export function webhookEntry (given: Partial<WebhookEntry> = {}): WebhookEntry {
     workedAt: null,
     disabled: null,
     ...given
+  }
+}
+
+/** A source of Postmark that the secret with this hash opens. */
+export function feedbackSourceEntry (fields: Partial<FeedbackSourceEntry> = {}): FeedbackSourceEntry {
+  return {
+    id: 'fs_1',
+    provider: 'postmark',
+    name: 'A relay',
+    hash: 'a'.repeat(64),
+    previous: null,
+    sealedKey: null,
+    topicArn: null,
+    mapping: null,
+    onlyAccount: null,
+    createdAt: '2026-11-24T12:00:00.000Z',
+    ...fields
   }
 }

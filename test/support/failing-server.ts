@@ -7,10 +7,12 @@ import { buildHttp, type HttpOptions } from '#src/http.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { API_KEY, FROM } from './app.ts'
-import { keyEntry, webhookEntry } from './entries.ts'
+import { feedbackSourceEntry, keyEntry, webhookEntry } from './entries.ts'
 
 export const key = keyEntry({ id: 'key_1', account: 'acc_1', hash: sha256Hex(API_KEY) })
 export const webhook = webhookEntry()
+export const SOURCE_SECRET = 'a-secret-of-a-source'
+export const source = feedbackSourceEntry({ hash: sha256Hex(SOURCE_SECRET) })
 const settings = {
   mayCallPrivate: () => true,
   requireVerifiedDomains: false,
@@ -52,6 +54,7 @@ export function failingServer (
   const now = emptyDirectory()
   now.keysByHash.set(key.hash, key)
   now.webhooks.set(webhook.id, webhook)
+  now.feedbackSources.set(source.id, source)
   const directory = { now, catchUp: async () => catchUp, reached: async () => reached }
   const factLog = { clock: systemClock, append, bus }
   const services = {

@@ -64,6 +64,7 @@ const user = created('/api/users', () => newUser().body)
 const key = created('/api/keys', () => ({ name: fresh('Key #'), scopes: ['emails:send'], domains: ['*'] }))
 /** Nobody listens there. */
 const HOOK = 'http://127.0.0.1:9/'
+const feedbackSource = created('/api/feedback-sources', () => ({ provider: 'postmark', name: fresh('Relay #') }))
 const account = created('/api/accounts', () => ({ name: fresh('Account #') }))
 /** That no mail takes. */
 const newRoute = () => ({ name: fresh('r#'), url: 'smtp://127.0.0.1:9', match: { tags: ['of-no-mail'] } })
@@ -201,6 +202,13 @@ export const recipes: Record<string, Recipe> = {
   suspendAccount: { valid: account, also: { 409: async () => ({ params: { id: FIRST_ACCOUNT } }) } },
   resumeAccount: { valid: account, also: { 409: RIVALS } },
   createAccountKey: { valid: account, also: { 409: TOO_MANY } },
+
+  createFeedbackSource: { valid: simply, also: { 409: TOO_MANY } },
+  listFeedbackSources: { valid: simply },
+  getFeedbackSource: { valid: feedbackSource },
+  updateFeedbackSource: { valid: feedbackSource, also: { 409: RIVALS } },
+  deleteFeedbackSource: { valid: feedbackSource, also: { 409: RIVALS } },
+  rotateFeedbackSource: { valid: feedbackSource, also: { 409: RIVALS } },
 
   updateKey: {
     valid: async app => ({ ...await key(app), body: { name: 'Another name' } }),

@@ -26,6 +26,7 @@ export const TAGS: Record<string, string> = {
   Users: 'The people who sign in to the dashboard, and what they may do.',
   Accounts: 'The accounts of the installation, for its operators: their limits, quotas and first keys.',
   Routes: 'The relays and source addresses that outgoing mail goes by, for operators.',
+  'Feedback sources': 'The relays that report bounces and complaints, for operators: each has a URL of its own.',
   Webhooks: WEBHOOKS,
   Suppressions: 'Addresses that get no more mail.',
   Erasures: 'Erasing a person from the log, and the receipts.',

@@ -4,6 +4,7 @@ import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 's
 import { isReturnPath, returnPathDomain } from '#streams/domain/records.ts'
 import { INBOUND_BYTES_MAX, INBOUND_RECIPIENTS_MAX } from '#streams/inbound/facts.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
+import { INBOUND_STORED_BYTES_MAX, StreamUsage } from '#src/actions/inbound-usage.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import { Complaint, deadline, errorCode } from '#src/base/errors.ts'
@@ -13,7 +14,6 @@ import type { Tokens } from '#src/content/token.ts'
 import { createAllowance, ReceiveSlots, type Allowance } from '#src/base/allowance.ts'
 import { openCertificate, type Certificate } from '#src/base/certificate.ts'
 import { decideRecipient, tokenIn } from './recipient.ts'
-import { StreamUsage } from './usage.ts'
 
 export interface InboundOptions {
   /** 0 = a free one. */
@@ -75,7 +75,7 @@ const LIMITS: InboundLimits = {
   roleMailsMax: 60,
   roleMailsOfAllMax: 2000,
   tokenMailsMax: 20,
-  storedBytesMax: 2e9,
+  storedBytesMax: INBOUND_STORED_BYTES_MAX,
   usagePollMs: 5000,
   refusalsMax: 20,
   idleMs: 120_000,

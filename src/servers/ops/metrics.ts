@@ -36,6 +36,10 @@ export interface Metrics {
   submission(code: number, seconds: number): void
   /** An inbound mail: how it was classified, and what it led to. */
   inboundMail(kind: string, outcome: string): void
+  /** A relay's report: of which relay, how it was classified, and what it led to. */
+  relayReport(provider: string, kind: string, outcome: string): void
+  /** A request to a feedback source that was not taken, and why. */
+  relayRefused(provider: string, why: string): void
   /** The end of a try to tell an alert. */
   alertNotice(channel: AlertChannel, result: typeof NOTICE_RESULTS[number]): void
 }
@@ -63,6 +67,15 @@ export function createMetrics (): Metrics {
     'code'
   ])
   const inbound = counter('jetpost_inbound_mails_total', 'Inbound mails by kind and outcome', ['kind', 'outcome'])
+  const reports = counter('jetpost_relay_reports_total', 'Reports of relays by provider, kind and outcome', [
+    'provider',
+    'kind',
+    'outcome'
+  ])
+  const refusals = counter('jetpost_relay_refused_total', 'Requests to feedback sources that were refused', [
+    'provider',
+    'why'
+  ])
   const notices = counter('jetpost_alert_notices_total', 'Alert notices by channel and result', ['channel', 'result'])
   // From 0 on: of a series that begins with its first event, `increase()` sees no increase.
   for (const result of SMTP_RESULTS) {
@@ -84,6 +97,8 @@ export function createMetrics (): Metrics {
     webhookAttempt: (result, seconds) => webhooks.observe({ result }, seconds),
     submission: (code, seconds) => submissions.observe({ code }, seconds),
     inboundMail: (kind, outcome) => inbound.inc({ kind, outcome }),
+    relayReport: (provider, kind, outcome) => reports.inc({ provider, kind, outcome }),
+    relayRefused: (provider, why) => refusals.inc({ provider, why }),
     alertNotice: (channel, result) => notices.inc({ channel, result })
   }
 }

@@ -22,6 +22,9 @@ const RETURN_PATH = new RegExp(`(?:^|[^0-9a-z])b\\+${TOKEN}`, 'i')
 const UNSUBSCRIBE = new RegExp(`(?:/u/|(?:^|[^0-9a-z])u(?:\\+|%2B))${TOKEN}`, 'i')
 const BARE = new RegExp(`(?:^|[^0-9a-z])${TOKEN}`, 'i')
 
+/** The local part of our Message-IDs, or all of one. */
+const MESSAGE_ID = /^(em_[0-9a-z]{26})\.(\d{1,2})(?:@[^@]+)?$/i
+
 type TokenReader = Pick<Tokens, 'read'>
 
 /** The recipients a mail is about, by our tokens alone, since anybody can write a Message-ID or an address into a
@@ -45,6 +48,16 @@ export function namedRecipients (
   return pointer === null ? [] : [{ pointer, unsubscribes: false }]
 }
 
+/** The recipients that Message-IDs name, each with the one that does. */
+export function namedByMessageIds (
+  messageIds: readonly string[]
+): Array<Pick<Pointer, 'email' | 'n'> & { messageId: string }> {
+  return messageIds.slice(0, TEXTS_MAX).flatMap(messageId => {
+    const [, email, n] = MESSAGE_ID.exec(messageId) ?? []
+    return email === undefined ? [] : [{ email: email.toLowerCase(), n: Number(n), messageId }]
+  })
+}
+
 function namedBy (address: string, tokens: TokenReader): NamedRecipient | null {
   const match = /^([bu])\+([^@]*)@/i.exec(address)
   if (match === null) return null
@@ -65,7 +78,7 @@ function firstPointer (tokens: TokenReader, use: TokenUse, pattern: RegExp, text
 /** What a mail makes Jetpost record of a recipient; null = nothing. */
 export type ReportEffect =
   | { engagement: Engagement }
-  | { report: Extract<RecipientCommand, { name: 'RecordReport' }> }
+  | { report: Extract<RecipientCommand, { name: 'RecordReport' | 'RecordArrival' }> }
   | null
 
 export interface ReportContext {

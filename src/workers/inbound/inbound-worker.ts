@@ -1,41 +1,23 @@
 import { decodeFact } from '#streams/catalog.ts'
-import { Refusal } from '#streams/define.ts'
-import type { Engagement } from '#streams/email/engagements.ts'
-import type { InboundReceived } from '#streams/inbound/facts.ts'
+import type { InboundReceived, InboundReported } from '#streams/inbound/facts.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
-import { recipientRefOf, recordEngagement, recordReport } from '#src/actions/recipient.ts'
+import { recipientRefOf } from '#src/actions/recipient.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Tokens } from '#src/content/token.ts'
 import type { BounceReport } from '#src/feedback/report.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { effectOf, namedRecipients, type NamedRecipient } from './effect.ts'
+import { recordEffect, type InboundOutcome, type RecordResult } from './record.ts'
 import { ReportReader, type ReaderOptions } from './reader.ts'
-
-/** What became of a mail, for one recipient it is about: a fact; `nothing_new` = recorded before, or the recipient's
- *  state forbids it; `nothing` = mail of its kind has no effect; `no_token` = it names no recipient of ours; `unknown`
- *  = the recipient is gone from the log. */
-export type InboundOutcome =
-  | 'bounced'
-  | 'complained'
-  | 'unsubscribed'
-  | 'nothing_new'
-  | 'nothing'
-  | 'no_token'
-  | 'unknown'
-  | 'unreadable'
+import { recordStatement } from './statement.ts'
 
 /** `kind` as it was read; `class` = why it bounced, null when it did not. */
 export interface InboundReport {
   kind: BounceReport['kind'] | 'unread'
   class: string | null
   outcome: InboundOutcome
-}
-
-interface RecordResult {
-  outcome: InboundOutcome
-  class?: string | null
 }
 
 export interface InboundWorkerOptions {
@@ -45,6 +27,8 @@ export interface InboundWorkerOptions {
   repair: (plan: ConsumerPlan) => Promise<boolean>
   log: Log
   onMail?: (mail: InboundReport) => void
+  /** A relay's report. */
+  onReport?: (provider: string, report: InboundReport) => void
   reader?: ReaderOptions
   /** Between a mail that cannot be read and its second and last try. */
   rereadMs?: number
@@ -60,13 +44,14 @@ const CLAIM_RETRY_MS_MAX = 30_000
 const REREAD_MS = 30_000
 const UNREAD_MAX = consumerPlans.inbound.max_ack_pending
 const HINTS_MAX = 5
+const UNREADABLE: InboundReport = { kind: 'unread', class: null, outcome: 'unreadable' }
 
 export function startInboundWorker (options: InboundWorkerOptions): Role {
   return new InboundWorker(options)
 }
 
-/** Reads the mail that came in, and records what it says of our recipients. A mail is acknowledged once its effect is
- *  in the log; a redelivery finds it there. */
+/** Reads the mail that came in and what relays report, and records what they say of our recipients. Each is
+ * acknowledged once its effect is in the log; a redelivery finds it there. */
 class InboundWorker implements Role {
   readonly name = 'inbound'
   private readonly options: InboundWorkerOptions
@@ -99,9 +84,14 @@ class InboundWorker implements Role {
   }
 
   private async handle (job: Job): Promise<void> {
-    const { data, time } = decodeFact(job.bytes) as InboundReceived
+    const { type, data, time } = decodeFact(job.bytes) as InboundReceived | InboundReported
+    if (type === 'inbound.reported') return await this.handleReport(job, data, time)
     const report = await this.reader.read(asDelivered(data)).catch((error: Error) => error)
-    if (report instanceof Error) return this.retryOnce(job, data, report)
+    if (report instanceof Error) {
+      const isLast = this.retryOnce(job, data, report)
+      if (isLast) this.options.onMail?.(UNREADABLE)
+      return
+    }
     const recipients = namedRecipients(data.to, report.evidence, this.options.tokens)
     if (recipients.length === 0) this.report(data, report, { outcome: 'no_token' }, { hints: hintsIn(report) })
     let isClaimed = false
@@ -110,6 +100,29 @@ class InboundWorker implements Role {
       if (result === null) isClaimed = true
       else this.report(data, report, result, { email: recipient.pointer.email, n: recipient.pointer.n })
     }
+    this.settle(job, time, isClaimed)
+  }
+
+  /** What a relay says of one recipient. */
+  private async handleReport (job: Job, data: InboundReported['data'], time: string): Promise<void> {
+    const { log, onReport = () => {} } = this.options
+    const { inbound, source, provider } = data
+    const report = await this.reader.read(data).catch((error: Error) => error)
+    if (report instanceof Error) {
+      if (this.retryOnce(job, data, report)) onReport(provider, UNREADABLE)
+      return
+    }
+    const result = await recordStatement(this.options, data, report)
+    if (result !== null) {
+      const { outcome, class: why = null, ref } = result
+      const named = ref === null ? { hints: hintsIn(report) } : { email: ref.request.fact.data.email, n: ref.n }
+      log.info({ inbound, source, provider, kind: data.kind, outcome, class: why, ...named }, 'relay report')
+      onReport(provider, { kind: report.kind, class: why, outcome })
+    }
+    this.settle(job, time, result === null)
+  }
+
+  private settle (job: Job, time: string, isClaimed: boolean): void {
     this.unread.delete(job.seq)
     if (isClaimed) job.retryAfter(this.claimRetryMs(time))
     else job.ack()
@@ -125,15 +138,7 @@ class InboundWorker implements Role {
     const ref = await recipientRefOf(factLog, pointer, true)
     if (ref === null) return { outcome: 'unknown' }
     const { address } = ref.request.fact.data.recipients[ref.n]!
-    const effect = effectOf({ inbound, report, unsubscribes, address })
-    if (effect === null) return { outcome: 'nothing' }
-    if ('engagement' in effect) {
-      const isNew = await recordEngagement(factLog, ref, effect.engagement)
-      return { outcome: isNew ? engagementOutcome(effect.engagement) : 'nothing_new' }
-    }
-    const recorded = await recordReport(factLog, ref, effect.report)
-    if (recorded instanceof Refusal) return null
-    return recorded.stored ? { outcome: 'bounced', class: effect.report.class } : { outcome: 'nothing_new' }
+    return await recordEffect(factLog, ref, effectOf({ inbound, report, unsubscribes, address }))
   }
 
   private claimRetryMs (receivedAt: string): number {
@@ -141,18 +146,20 @@ class InboundWorker implements Role {
     return Math.min(Math.max(waitedMs, CLAIM_RETRY_MS), CLAIM_RETRY_MS_MAX)
   }
 
-  private retryOnce (job: Job, { inbound, sizeBytes }: InboundReceived['data'], error: Error): void {
-    const { log, onMail = () => {}, rereadMs = REREAD_MS } = this.options
+  /** True when it was the last time. */
+  private retryOnce (job: Job, { inbound }: { inbound: string }, error: Error): boolean {
+    const { log, rereadMs = REREAD_MS } = this.options
     const last = this.unread.delete(job.seq)
     const text = last ? 'inbound mail cannot be read; skipped' : 'inbound mail cannot be read; retrying once'
-    log.warn({ err: error, inbound, sizeBytes, last }, text)
+    log.warn({ err: error, inbound, last }, text)
     if (last) {
-      onMail({ kind: 'unread', class: null, outcome: 'unreadable' })
-      return job.ack()
+      job.ack()
+      return true
     }
     if (this.unread.size >= UNREAD_MAX) this.unread.delete(this.unread.values().next().value!)
     this.unread.add(job.seq)
     job.retryAfter(rereadMs)
+    return false
   }
 
   /** Ids of ours only: what others wrote stays in the mail. */
@@ -176,10 +183,6 @@ function asDelivered ({ from, raw }: InboundReceived['data']): Buffer {
   return /^(\r?\n|>?From )/.test(mail.toString('latin1', 0, 8))
     ? mail
     : Buffer.concat([Buffer.from(`Return-Path: <${from}>\r\n`), mail])
-}
-
-function engagementOutcome ({ type }: Engagement): InboundOutcome {
-  return type === 'email.complained' ? 'complained' : 'unsubscribed'
 }
 
 /** Emails of ours that a mail without a token names, for the operator. */

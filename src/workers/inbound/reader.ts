@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import type { InboundReported } from '#streams/inbound/facts.ts'
 import { deadline } from '#src/base/errors.ts'
 import { EXEC_ARGV } from '#src/base/exec-argv.ts'
 import type { BounceReport } from '#src/feedback/report.ts'
@@ -37,9 +38,10 @@ export class ReportReader {
     this.module = thread
   }
 
-  /** One at a time, in turn. Throws when the mail takes too long or ends the thread; the next is read all the same. */
-  read (raw: Uint8Array): Promise<BounceReport> {
-    const report = this.queue.then(() => this.readNow(raw))
+  /** A mail, or what a relay says. One at a time, in turn. Throws when the mail takes too long or ends the thread;
+   * the next is read all the same. */
+  read (said: Uint8Array | InboundReported['data']): Promise<BounceReport> {
+    const report = this.queue.then(() => this.readNow(said))
     this.queue = report.catch(() => {})
     return report
   }
@@ -49,11 +51,11 @@ export class ReportReader {
     await this.end()
   }
 
-  private async readNow (raw: Uint8Array): Promise<BounceReport> {
+  private async readNow (said: Uint8Array | InboundReported['data']): Promise<BounceReport> {
     try {
       const { worker, ended } = this.thread ?? await this.start()
       const message = once(worker, 'message')
-      worker.postMessage(raw)
+      worker.postMessage(said)
       const [report] = await deadline(Promise.race([message, ended]), this.readMs, 'the mail takes too long to read')
       return report as BounceReport
     } catch (error) {

@@ -7,6 +7,7 @@ import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Composed, Content, MessageCopy } from '#src/content/compose.ts'
+import { withRelayField } from '#src/content/relay-field.ts'
 import { RENDERER } from '#src/content/mime.ts'
 import { outcomeOf } from '#src/feedback/reply.ts'
 import { Conflict } from '#src/nats/errors.ts'
@@ -118,7 +119,8 @@ export class Attempt {
     const mail = { ...await compose(this.ref, content, copy), to: request.recipients[n]!.address }
     const isReused = session.messages > 0
     const beginMs = performance.now()
-    const { claim, result } = await this.transact(new SmtpTransaction(session, mail, timeouts), copy, mail)
+    const outgoing = { ...mail, message: this.asRelayed(mail.message, copy) }
+    const { claim, result } = await this.transact(new SmtpTransaction(session, outgoing, timeouts), copy, mail)
     const { host, tls, facts } = session
     const transaction = {
       host,
@@ -131,6 +133,11 @@ export class Attempt {
     // The server had closed an idle session, and we noticed by using it: that says nothing about this message.
     if (isReused && claim === null && isStale(result)) return this.progress
     return await this.record(claim, result, transaction)
+  }
+
+  /** The claim's digest is of the message without what only this relay reads. */
+  private asRelayed (message: Buffer, { messageId }: MessageCopy): Buffer {
+    return 'host' in this.to ? withRelayField(message, this.to.host, messageId) : message
   }
 
   /** The final dot goes out only under a claim that is in the log (streams/email/README.md). The result comes after the

@@ -12,6 +12,8 @@ export interface StreamUsageOptions {
   log: Log
 }
 
+/** What INBOUND may hold, in base64: who writes there sees to it. */
+export const INBOUND_STORED_BYTES_MAX = 2e9
 /** The part of the account's storage that INBOUND may use: the rest is for mail that goes out. */
 const ACCOUNT_SHARE = 1 / 4
 const TIMEOUT_MS = 2000
