@@ -1,6 +1,6 @@
 # Sourced by run: real mail servers, checkers and a proxy for test/peers.
 
-readonly PEER_PACKAGES=(postfix opendkim spamassassin python3-dkim python3-nacl)
+readonly PEER_PACKAGES=(postfix opendkim spamassassin python3-dkim python3-nacl swaks)
 # What Exim's program needs; Exim itself cannot be installed beside Postfix.
 readonly EXIM_LIBRARIES=(libidn12 libgnutls-dane0 libnsl2)
 

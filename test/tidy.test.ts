@@ -26,6 +26,7 @@ const floors = [
     'src/servers/dashboard',
     'src/servers/ops',
     'src/servers/inbound-smtp',
+    'src/servers/submission',
     'src/servers/tracking'
   ],
   ['src/http.ts'],

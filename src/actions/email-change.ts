@@ -6,7 +6,7 @@ import { heldBack } from '#streams/suppression/decide.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Services } from './services.ts'
-import { sendingDomainOf } from './email.ts'
+import { sendingDomainOf } from './sending-domain.ts'
 import { scheduleSend } from './due-send.ts'
 import { changeRecipients, loadRecipient, type RecipientChange } from './recipient.ts'
 import type { StoredRequest } from './stored-request.ts'
@@ -42,7 +42,8 @@ export function mayChange (
   principal: Principal,
   { fact: { data } }: StoredRequest
 ): boolean {
-  return !(sendingDomainOf(services, principal, data) instanceof Refusal) && (data.test || !principal.test)
+  return !(sendingDomainOf(services.directory, principal, data.from.address) instanceof Refusal) &&
+    (data.test || !principal.test)
 }
 
 /** Calls an email off for every recipient that still waits. Refuses `not_cancelable` when there is none. Decided by the

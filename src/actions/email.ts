@@ -1,12 +1,10 @@
 import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
-import { domainOf } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
-import { domainKey, type DomainEntry, type Principal } from '#streams/directory.ts'
+import type { DomainEntry, Principal } from '#streams/directory.ts'
 import { isProvenByAnother, isVerifiedEnough } from '#streams/domain/decide.ts'
 import { messageIdOf, scheduleFault } from '#streams/email/decide.ts'
 import { resolveOptions, type SendDefaults } from '#streams/email/defaults.ts'
 import { EmailRequested, RequestClaimed } from '#streams/email/facts.ts'
-import { maySendFrom } from '#streams/key/decide.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
 import { CLAIM_MS } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -28,6 +26,13 @@ type EmailRequest = EmailRequested['data']
 /** A file as it was given; `content` in base64. */
 export type DraftFile = EmailRequest['attachments'][number] & { content: string }
 
+/** A message that came whole: its header without what is not passed on, its body in base64, and what to list of it. */
+export interface DraftMessage {
+  head: string
+  body: string
+  attachments: EmailRequest['attachments']
+}
+
 /** A send request that has passed validation. */
 export interface EmailDraft
   extends Pick<EmailRequest, 'from' | 'recipients' | 'replyTo' | 'headers' | 'tags' | 'metadata' | 'onDoubt'>
@@ -38,6 +43,8 @@ export interface EmailDraft
   text: string | null
   files: DraftFile[]
   alternatives: Alternative[]
+  /** The message, where it came whole: then there is no other content. */
+  whole?: DraftMessage
   template: { id: string, variables: Record<string, unknown> } | null
   /** Unix ms, or null for at once. */
   scheduledMs: number | null
@@ -72,19 +79,6 @@ const BUDGET_S = 72 * 3600
 /** The accepting append is given up after so long: the client hears 503 and may try again. Longer than a cluster takes
  *  to elect a leader, 4 to 9 s: an accept that gave up meanwhile would be stored all the same. */
 const ACCEPT_TIMEOUT_MS = 12_000
-
-/** The domain that an email is sent from; the built-in sandbox is in no directory. Refuses `domain_not_linked`. Source:
- *  spec 4.1 rule 1. */
-export function sendingDomainOf (
-  { directory }: Pick<Services, 'directory'>,
-  principal: Principal,
-  { from }: Pick<EmailDraft, 'from'>
-): DomainEntry | 'sandbox' | Refusal {
-  const name = domainOf(from.address)
-  const domain = directory.now.domains.get(domainKey(principal.account, name))
-  if (maySendFrom(principal, name, domain?.account)) return domain ?? 'sandbox'
-  return new Refusal('domain_not_linked', `from must be on a domain that is linked to the key: ${name} is not.`)
-}
 
 /** Who sends, in which request, and what its templates may take in all. */
 export interface SendContext {
@@ -181,8 +175,14 @@ export type FilledDraft = Pick<EmailRequest, 'subject' | 'template'> & {
 }
 
 /** What of a draft's content no template makes. */
-export function partsOf ({ files, alternatives }: EmailDraft): Pick<Content, 'files' | 'alternatives'> {
-  return { files: files.map(({ content }) => content), ...(alternatives.length === 0 ? {} : { alternatives }) }
+export function partsOf (
+  { files, alternatives, whole }: EmailDraft
+): Pick<Content, 'files' | 'alternatives' | 'mime'> {
+  return {
+    files: files.map(({ content }) => content),
+    ...(alternatives.length === 0 ? {} : { alternatives }),
+    ...(whole === undefined ? {} : { mime: whole.body })
+  }
 }
 
 /** Who asks for an email, and how long its content is kept. */
@@ -235,8 +235,9 @@ export function requestedOf (
     replyTo,
     subject,
     headers,
-    attachments: draft.files.map(({ content: _content, ...file }) => file),
+    attachments: draft.whole?.attachments ?? draft.files.map(({ content: _content, ...file }) => file),
     content,
+    ...(draft.whole === undefined ? {} : { head: draft.whole.head }),
     template,
     track: { opens: options.opens, clicks: options.clicks },
     unsubscribe: options.unsubscribe,
@@ -296,7 +297,7 @@ async function storeContent (services: Services, email: string, content: Content
   // UTF-8 and JSON escapes make at most six bytes of a character: most mail is decided without encoding it twice.
   const others = (content.alternatives ?? []).map(alternative => alternative.content)
   const length = [content.html, content.text, ...others].reduce((sum, text) => sum + (text?.length ?? 0), 0)
-  const filesLength = content.files.reduce((sum, file) => sum + file.length, 0)
+  const filesLength = content.files.reduce((sum, file) => sum + file.length, content.mime?.length ?? 0)
   if (length * 6 + filesLength <= sizeMax) return content
   const bytes = bytesOf(content)
   if (bytes.length <= sizeMax) return content
@@ -305,11 +306,15 @@ async function storeContent (services: Services, email: string, content: Content
 }
 
 /** The content's JSON. Files are base64, of which JSON changes nothing: copied once, and not looked through. */
-function bytesOf ({ files, ...rest }: Content): Buffer {
-  const head = Buffer.from(`${JSON.stringify(rest).slice(0, -1)},"files":[`)
+function bytesOf ({ files, mime, ...rest }: Content): Buffer {
+  const whole = mime === undefined ? ['', '', ''] : [',"mime":"', mime, '"']
+  const head = Buffer.from(JSON.stringify(rest).slice(0, -1))
+  const list = `${whole[2]},"files":[`
   const marks = files.length === 0 ? 0 : 3 * files.length - 1
-  const bytes = Buffer.allocUnsafe(files.reduce((sum, file) => sum + file.length, head.length + marks + ']}'.length))
+  const others = head.length + whole[0]!.length + whole[1]!.length + list.length + marks + ']}'.length
+  const bytes = Buffer.allocUnsafe(files.reduce((sum, file) => sum + file.length, others))
   let at = head.copy(bytes)
+  for (const text of [whole[0]!, whole[1]!, list]) at += bytes.write(text, at, 'latin1')
   for (const [i, file] of files.entries()) {
     at += bytes.write(i === 0 ? '"' : ',"', at, 'latin1')
     at += bytes.write(file, at, 'latin1')

@@ -55,7 +55,7 @@ interface RemainingRequest {
 }
 
 function askedIn ({ address, clean }: RequestEraser, { fact, seq }: StoredRequest): RemainingRequest {
-  const { content: _content, ...asked } = fact.data
+  const { content: _content, head: _head, ...asked } = fact.data
   const data = { ...asked, request: seq, requestedAt: fact.time }
   return { data: requestWithout(data, placesOf(asked.recipients, address), clean), cause: causedBy(fact) }
 }

@@ -63,6 +63,6 @@ function isAsked ({ fact }: Recorded<EmailRequested>): boolean {
 }
 
 function factOf ({ fact, seq }: Recorded<EmailRequested>, nowMs: number) {
-  const { content: _content, ...asked } = fact.data
+  const { content: _content, head: _head, ...asked } = fact.data
   return stamp(EmailRecorded, causedBy(fact), { ...asked, request: seq, requestedAt: fact.time }, nowMs)
 }

@@ -13,6 +13,7 @@ import type { InboundServer } from '#src/servers/inbound-smtp/server.ts'
 import type { MailboxDoor } from '#src/servers/mailbox/pages.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import type { Metrics } from '#src/servers/ops/metrics.ts'
+import type { SubmissionServer } from '#src/servers/submission/server.ts'
 import type { Projector } from '#src/workers/projector/projector.ts'
 import type { Servers } from '#src/workers/projector/rebuild.ts'
 import type { Sender, SenderTimings } from '#src/workers/sender/sender.ts'
@@ -67,6 +68,7 @@ export interface AppContext {
   /** null = mail that was caught is in the dashboard alone. */
   mailboxDoor: MailboxDoor | null
   inbound: InboundServer | null
+  submission: SubmissionServer | null
   sender: Sender | null
   projectors: Projector[]
   alerts: AlertKeeper | null

@@ -75,7 +75,7 @@ function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Err
 
 /** Gauges of what is running by now. */
 export function watchApp (context: AppContext): void {
-  const { config, bus, metrics, services: { factLog }, sender, counters, projectors, alerts } = context
+  const { config, bus, metrics, services: { factLog }, sender, submission, counters, projectors, alerts } = context
   const backlog = cachedFor(BACKLOG_SHARED_MS, async () => await consumerBacklog(bus))
   watchGauges(metrics, {
     appendsPending: () => ({
@@ -85,6 +85,7 @@ export function watchApp (context: AppContext): void {
       INBOUND: factLog.pending('INBOUND')
     }),
     smtpInFlight: () => sender?.inFlight() ?? 0,
+    submissionConnections: () => submission?.connections() ?? 0,
     limitsInexact: () => counters.inexact(),
     projectionLag: () => Object.fromEntries(projectors.map(({ projection, lag }) => [projection, lag()])),
     alertsOpen: () => alerts?.open() ?? {},

@@ -85,6 +85,7 @@ export async function openContext (
     catcher: null,
     mailboxDoor: null,
     inbound: null,
+    submission: null,
     sender: null,
     projectors: [],
     alerts: null,

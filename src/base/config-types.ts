@@ -1,6 +1,6 @@
 import type { Ring } from './config-values.ts'
 
-export const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
+export const ROLES = ['api', 'submission', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
 export type RoleName = typeof ROLES[number]
 
 /** Everything the environment may set. Read once; the rest of the program receives plain values. docs/settings.md is
@@ -31,7 +31,15 @@ export interface Config {
   inboundHost: string
   /** null = no inbound listener. */
   inboundPort: number | null
-  /** PEM files of the inbound listener's certificate; null = self-signed. */
+  submissionHost: string
+  /** With STARTTLS, and with TLS from the start; null = no such listener. */
+  submissionPort: number | null
+  submissionTlsPort: number | null
+  /** Addresses and ranges that may log in without TLS. */
+  submissionPlainNetworks: string[]
+  /** Whether the same message is accepted once, by its Message-ID. */
+  submissionOnce: boolean
+  /** PEM files of the certificate of both SMTP servers; null = self-signed. */
   tlsCert: string | null
   tlsKey: string | null
   /** `host:port` of the resolver; null = the system's. */
@@ -84,5 +92,8 @@ export interface Setting<T> {
    *  and no password. */
   secret?: 'whole' | 'login'
 }
+
+/** By the name of what it sets. */
+export type Settings = { [Name in keyof Config]: Setting<Config[Name]> }
 
 export type Environment = Record<string, string | undefined>

@@ -22,9 +22,8 @@ import {
 } from './config-values.ts'
 
 import { peopleSettings } from './settings-people.ts'
-import { ROLES, type Config, type RoleName, type Setting } from './config-types.ts'
-
-type Settings = { [Name in keyof Config]: Setting<Config[Name]> }
+import { ROLES, type RoleName, type Settings } from './config-types.ts'
+import { smtpServerSettings } from './settings-smtp.ts'
 
 function roles (value: string): Set<RoleName> {
   if (value === 'all') return new Set(ROLES)
@@ -42,7 +41,8 @@ export const settings: Settings = {
     env: 'JETPOST_ROLES',
     means: `what this process does: all, or a list of ${ROLES.join(', ')}`,
     details: 'Several processes that share one NATS and one PostgreSQL may have different roles. `api` includes the ' +
-      'dashboard and the tracking pages, `projector` the reactions, `scheduler` the domain checks.',
+      'dashboard and the tracking pages, `submission` is SMTP for clients, `projector` includes the reactions, ' +
+      '`scheduler` the domain checks.',
     unset: '`all`',
     fallback: new Set(ROLES),
     parse: roles
@@ -50,7 +50,7 @@ export const settings: Settings = {
   processes: {
     env: 'JETPOST_PROCESSES',
     means: 'processes that a start makes of its roles: 1, or 2',
-    details: 'With 2, `api` runs apart from the others: accepting mail does not wait for sending it.',
+    details: 'With 2, `api` and `submission` run apart from the others: accepting mail does not wait for sending it.',
     unset: '2 where the machine has four cores or more, otherwise 1',
     fallback: () => availableParallelism() < 4 ? 1 : 2,
     parse: integer(1, 2)
@@ -158,7 +158,7 @@ export const settings: Settings = {
   },
   hostname: {
     env: 'JETPOST_HOSTNAME',
-    means: 'host name in EHLO, and of the inbound SMTP server',
+    means: 'host name in EHLO, and of the SMTP servers',
     details: 'In direct mode it must have an address whose PTR record is this name.',
     unset: "the machine's host name",
     fallback: null,
@@ -171,29 +171,7 @@ export const settings: Settings = {
     fallback: null,
     parse: hostName
   },
-  inboundHost: {
-    env: 'JETPOST_INBOUND_HOST',
-    means: 'address the inbound SMTP server listens on',
-    unset: '`HOST`',
-    fallback: env => env.HOST ?? '127.0.0.1',
-    parse: address
-  },
-  inboundPort: {
-    env: 'JETPOST_INBOUND_PORT',
-    means: 'port of the inbound SMTP server (bounces, complaints, unsubscribes); unset = no server',
-    details: '0 = a free port.',
-    unset: 'no inbound SMTP server',
-    fallback: null,
-    parse: integer(0, 65_535)
-  },
-  tlsCert: {
-    env: 'JETPOST_TLS_CERT',
-    means: "PEM file of the inbound SMTP server's certificate chain",
-    unset: 'self-signed',
-    fallback: null,
-    parse: text
-  },
-  tlsKey: { env: 'JETPOST_TLS_KEY', means: "PEM file of that certificate's key", fallback: null, parse: text },
+  ...smtpServerSettings,
   dns: {
     env: 'JETPOST_DNS',
     means: 'resolver for mail, webhooks and domain checks, host:port',

@@ -3,7 +3,7 @@ import { isSpf } from '#streams/domain/records.ts'
 import type { Config } from '#src/base/config.ts'
 import { mailWarnings, type SendingDomain } from '#src/base/mail-links.ts'
 import { DnsUnavailable, openDns, type ReverseDns } from '#src/dns/resolve.ts'
-import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
+import { openCertificate } from '#src/base/certificate.ts'
 import { HostFailure } from '#src/workers/sender/errors.ts'
 import { openSession, quitSession, SMTP_TIMEOUTS } from '#src/workers/sender/session.ts'
 import { parseTarget } from '#src/workers/sender/target.ts'
@@ -40,7 +40,8 @@ export async function examineMail (config: Config, missing: string[] = []): Prom
     together('smtp', smtp),
     examineLinks(config, missing, null),
     together('spf', [spf]),
-    together('inbound', inbound)
+    together('inbound', inbound),
+    together('submission', await examineSubmission(config))
   ]
 }
 
@@ -179,6 +180,23 @@ function nothingBack ({ smtpUrl }: Config): MailFinding {
     ok: null,
     says: 'JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset: bounces that come later are lost'
   }
+}
+
+/** Clients of SMTP check the certificate, unless they are told not to. */
+async function examineSubmission (config: Config): Promise<MailFinding[]> {
+  const { roles, submissionPort: port, submissionTlsPort: tlsPort, submissionPlainNetworks: plain } = config
+  if (!roles.has('submission') || (port === null && tlsPort === null)) {
+    return [{ ok: true, says: 'off: JETPOST_SUBMISSION_PORT is unset' }]
+  }
+  const ports = [port === null ? '' : `${port} with STARTTLS`, tlsPort === null ? '' : `${tlsPort} with TLS`]
+  const certificate = await examineCertificate(config)
+  return [
+    { ok: true, says: `SMTP for clients on port ${ports.filter(text => text !== '').join(' and port ')}` },
+    certificate,
+    ...plain.length === 0
+      ? []
+      : [{ ok: null, says: `${plain.join(', ')} may log in without TLS: their traffic shows the API key` }]
+  ]
 }
 
 async function examineCertificate ({ tlsCert, tlsKey, hostname: name, bounceDomain }: Config): Promise<MailFinding> {

@@ -127,10 +127,15 @@ function envelopeHeaders (
     (cc.length === 0 ? '' : addressHeader('Cc', cc)) +
     (answers.length === 0 ? '' : addressHeader('Reply-To', answers)) +
     textHeader('Subject', subject) +
-    `Date: ${new Date(date).toUTCString().replace('GMT', '+0000')}\r\n` +
+    `Date: ${mailDate(date)}\r\n` +
     `Message-ID: ${messageId}\r\n` +
     'MIME-Version: 1.0\r\n' +
     headers.map(({ name, value }) => ownHeader(name, value)).join('')
+}
+
+/** `date` in RFC 3339. Source: RFC 5322 3.3. */
+export function mailDate (date: string): string {
+  return new Date(date).toUTCString().replace('GMT', '+0000')
 }
 
 function textPart (type: string, text: string): Part {

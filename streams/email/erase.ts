@@ -123,9 +123,13 @@ export function requestWithout<D extends EmailRequested['data'] | EmailRecorded[
     from: { ...data.from, name: cleanName(data.from.name, clean) },
     tags: data.tags.map(clean)
   }
-  if (recipients.some(({ address }) => !isErased(address))) return { ...kept, ...saidWithout(data, clean) }
+  const head = 'head' in data && data.head !== undefined ? data.head : null
+  if (recipients.some(({ address }) => !isErased(address))) {
+    return { ...kept, ...saidWithout(data, clean), ...(head === null ? {} : { head: headWithout(head, clean) }) }
+  }
   const content = 'content' in data ? { content: null } : {}
-  return { ...kept, subject: '', headers: [], replyTo: [], metadata: {}, attachments: [], ...content }
+  const none = { subject: '', headers: [], replyTo: [], metadata: {}, attachments: [] }
+  return { ...kept, ...none, ...content, ...(head === null ? {} : { head: '' }) }
 }
 
 /** What is said to the others of a mail. */
@@ -150,4 +154,39 @@ function saidWithout (
 
 function cleanName (name: string | null, clean: Clean): string | null {
   return name === null ? null : clean(name)
+}
+
+/** Fields that name people one beside the other. */
+const MAILBOXES = /^(to|cc|reply-to)[ \t]*:/i
+
+/** Of a message that came whole: nobody is shown that there was one more. */
+function headWithout (head: string, clean: Clean): string {
+  const fields = clean(head).split(/\r\n(?![ \t])/)
+  return fields.map(field => (MAILBOXES.test(field) && field.includes(ERASED) ? withoutErased(field) : field))
+    .filter(field => field !== null).join('\r\n')
+}
+
+/** null = nobody is left to answer to. */
+function withoutErased (field: string): string | null {
+  const at = field.indexOf(':') + 1
+  const name = field.slice(0, at)
+  const left = splitMailboxes(field.slice(at)).filter(mailbox => !mailbox.includes(ERASED))
+  if (left.length > 0) return `${name} ${left.map(mailbox => mailbox.trim()).join(',\r\n ')}`
+  return /^to/i.test(name) ? `${name} undisclosed-recipients:;` : null
+}
+
+/** At commas that no quotation marks hold. */
+function splitMailboxes (value: string): string[] {
+  const parts = ['']
+  let quoted = false
+  for (let i = 0; i < value.length; i++) {
+    const char = value[i]!
+    if (char === '"') quoted = !quoted
+    if (char === ',' && !quoted) {
+      parts.push('')
+      continue
+    }
+    parts[parts.length - 1] += char === '\\' && quoted ? char + (value[++i] ?? '') : char
+  }
+  return parts
 }

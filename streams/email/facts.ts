@@ -13,7 +13,9 @@ export const Content = Type.Object({
   html: Nullable(Type.String()),
   text: Nullable(Type.String()),
   files: Type.Array(Type.String()),
-  alternatives: Type.Optional(Type.Array(Type.Object({ contentType: Type.String(), content: Type.String() })))
+  alternatives: Type.Optional(Type.Array(Type.Object({ contentType: Type.String(), content: Type.String() }))),
+  /** In place of the others: the body of a message that came whole, by SMTP, in base64. */
+  mime: Type.Optional(Type.String())
 })
 
 /** A file that comes along; with a `contentId` it is an image in the text. */
@@ -60,21 +62,24 @@ const asked = {
   onDoubt: Type.Union([Type.Literal('retry'), Type.Literal('hold')])
 }
 
-/** Before there were users only keys could ask. */
-function keysAlone<Data> (data: Data): Data {
+/** Version 1 knew no users, version 2 no message that came whole: what they say reads the same. */
+function unchanged<Data> (data: Data): Data {
   return data
 }
 
 /** The command that was accepted: what is to be sent, to whom. Stream REQUESTS; the only fact that holds content. */
 export const EmailRequested = factType(
   'email.requested',
-  2,
+  3,
   Type.Object({
     ...asked,
     /** null = it lies in the object store CONTENT under the email's id. */
-    content: Nullable(Content)
+    content: Nullable(Content),
+    /** The header of a message that came whole, as it came but for what is not passed on: fields with CRLF line ends.
+     *  Its body is `mime` of the content. */
+    head: Type.Optional(Type.String())
   }),
-  [keysAlone]
+  [unchanged, unchanged]
 )
 
 /** A request without its content: what is known of an email for as long as its facts are kept. `request` = where it
@@ -83,7 +88,7 @@ export const EmailRecorded = factType(
   'email.recorded',
   2,
   Type.Object({ ...asked, request: Sequence, requestedAt: Time }),
-  [keysAlone]
+  [unchanged]
 )
 
 /** A request has got another place in REQUESTS. */

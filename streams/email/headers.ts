@@ -25,6 +25,11 @@ const FTEXT = /^[\x21-\x39\x3b-\x7e]+$/
 const CONTROL = /\p{Cc}/u
 const ASCII = /^\p{ASCII}*$/u
 
+/** They choose templates, times, streams, addresses to send from and tracking, for the relay's account as a whole. */
+const RELAY_COMMANDS =
+  'x-smtpapi x-mc-* x-msys-api x-pm-* x-mailgun-* x-ses-* x-mailin-* x-sib-* x-mj-* x-mailjet-* x-mt-* ' +
+  'x-smtp2go-* x-xsmailingid x-xsmessageid x-postal-* x-mailersend-* x-elasticemail-* resend-*'
+
 /** What a sender may not write, and why. Lower case; `*` stands for any ending. */
 const RESERVED = [
   { names: 'from to cc bcc reply-to subject', why: 'the request has a field for it' },
@@ -35,12 +40,7 @@ const RESERVED = [
   { names: 'dkim-signature arc-* authentication-results', why: 'only servers that sign or check mail write it' },
   { names: 'mime-version content-*', why: 'Jetpost writes it for the parts of the message' },
   { names: 'cfbl-*', why: 'Jetpost writes it, to receive complaints' },
-  // They choose templates, times, streams, addresses to send from and tracking, for the relay's account as a whole.
-  {
-    names: 'x-smtpapi x-mc-* x-msys-api x-pm-* x-mailgun-* x-ses-* x-mailin-* x-sib-* x-mj-* x-mailjet-* x-mt-* ' +
-      'x-smtp2go-* x-xsmailingid x-xsmessageid x-postal-* x-mailersend-* x-elasticemail-* resend-*',
-    why: 'relays take it for a command'
-  },
+  { names: RELAY_COMMANDS, why: 'relays take it for a command' },
   // Of PowerMTA, and of Exchange within its own organization.
   { names: 'x-virtual-mta x-ms-exchange-*', why: 'mail servers take it for a command' }
 ]
@@ -73,6 +73,11 @@ export function headerFaults (headers: OwnHeader[], options: { unsubscribe: bool
       (repeated ? new Refusal('not_unique', `headers.${header.name} must be given once.`) : null)
     return fault === null ? [] : [{ at, fault }]
   })
+}
+
+/** True for the name, in lower case, of a header that a relay would take for a command. */
+export function isRelayCommand (name: string): boolean {
+  return isOneOf(RELAY_COMMANDS, name)
 }
 
 function nameFault (name: string, unsubscribe: boolean): Refusal | null {

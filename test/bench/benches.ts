@@ -8,6 +8,7 @@ import { mime } from './mime.ts'
 import { rebuild } from './rebuild.ts'
 import { sender } from './sender.ts'
 import { settingRows, sizesOf, type BenchName } from './settings.ts'
+import { submission } from './submission.ts'
 import { webhookIsolation } from './webhook-isolation.ts'
 import { webhookOutage } from './webhook-outage.ts'
 import { webhooks } from './webhooks.ts'
@@ -21,6 +22,7 @@ export const benches: { [Name in BenchName]: Bench<Name> } = {
   mime,
   rebuild,
   sender,
+  submission,
   'webhook-isolation': webhookIsolation,
   'webhook-outage': webhookOutage,
   webhooks

@@ -9,6 +9,7 @@ export type BenchName =
   | 'mime'
   | 'rebuild'
   | 'sender'
+  | 'submission'
   | 'webhook-isolation'
   | 'webhook-outage'
   | 'webhooks'
@@ -49,6 +50,7 @@ const SETTINGS = {
       lists: [200, 3],
       mime: [5, 1],
       sender: [3, 1],
+      submission: [3, 1],
       webhooks: [3, 1]
     }
   },
@@ -63,7 +65,7 @@ const SETTINGS = {
     about: 'milliseconds of load before those that count',
     sizes: { 'end-to-end': [4000, 100], 'webhook-isolation': [5000, 100] }
   },
-  turnMs: { about: 'milliseconds of a turn', sizes: { accept: [2500, 150] } },
+  turnMs: { about: 'milliseconds of a turn', sizes: { accept: [2500, 150], submission: [10_000, 300] } },
   windowMs: { about: 'milliseconds that count', sizes: { 'end-to-end': [12_000, 300] } },
   seconds: { about: 'seconds that count', sizes: { 'webhook-isolation': [60, 1], 'webhook-outage': [1800, 2] } },
   aroundMs: {

@@ -22,7 +22,7 @@ const authority = createAuthority()
 /** Cases side by side: settings, what one check finds, and in which words. */
 async function expect (
   t: Test,
-  name: 'smtp' | 'links' | 'spf' | 'inbound',
+  name: 'smtp' | 'links' | 'spf' | 'inbound' | 'submission',
   cases: Array<[Record<string, string>, boolean | null, RegExp]>
 ): Promise<void> {
   await Promise.all(cases.map(async ([settings, ok, says]) => {
@@ -181,6 +181,24 @@ t.test('links by http, domains that nobody has verified, and the SPF of the retu
     [from('two.example'), false, /^JETPOST_BOUNCE_DOMAIN two\.example must have one SPF record only: /],
     [from('no-spf.example'), false, /^JETPOST_BOUNCE_DOMAIN no-spf\.example has no SPF record: publish one /],
     [from('lost-spf.example'), null, /^the SPF record of JETPOST_BOUNCE_DOMAIN lost-spf\.example is unknown: DNS /]
+  ])
+})
+
+t.test('where clients of SMTP come in, and what they may do without TLS', async t => {
+  await expect(t, 'submission', [
+    [{}, true, /^SMTP for clients on port 2525 with STARTTLS; a self-signed certificate$/],
+    [
+      { JETPOST_SUBMISSION_PORT: '587', JETPOST_SUBMISSION_TLS_PORT: '465' },
+      true,
+      /^SMTP for clients on port 587 with STARTTLS and port 465 with TLS; /
+    ],
+    [{ JETPOST_ROLES: 'sender' }, true, /^off: /],
+    [{ JETPOST_TLS_CERT: 'none.pem' }, false, /go together/],
+    [
+      { JETPOST_SUBMISSION_PLAIN_NETWORKS: '10.0.0.0/8' },
+      null,
+      /10\.0\.0\.0\/8 may log in without TLS: their traffic shows the API key$/
+    ]
   ])
 })
 

@@ -10,7 +10,7 @@ import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
 import { createTokens } from '#src/content/token.ts'
-import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
+import { openCertificate } from '#src/base/certificate.ts'
 import {
   startInbound,
   type InboundServer,

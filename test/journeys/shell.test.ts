@@ -258,6 +258,7 @@ t.test('doctor names settings and checks, and no secret', async t => {
     ['links', null],
     ['spf', true],
     ['inbound', true],
+    ['submission', true],
     ['webhooks', true]
   ])
   for (const secret of [API_KEY, 'hunter2', env.JETPOST_SECRET, new URL(natsUrl).password]) t.notMatch(out, secret)

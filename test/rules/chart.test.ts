@@ -25,6 +25,7 @@ const MUST = [
 ]
 const ALL = [
   'inbound.enabled=true',
+  'submission.enabled=true',
   'ingress.enabled=true',
   'ingress.host=mail.example.com',
   'ingress.tlsSecret=tls',
@@ -110,7 +111,12 @@ t.test('helm renders it: settings that Jetpost starts with, and pods that may do
     const config = readConfig({ ...secret, ...env })
     t.match(config, { natsCreds: '/etc/jetpost/nats/nats.creds', inboundPort: 2525, natsReplicas: 3 }, name)
     const opened = (container.ports ?? []).map(({ containerPort }) => containerPort)
-    const listens = config.roles.has('inbound') ? [config.port, config.inboundPort!] : [config.port]
+    t.equal(config.submissionPort, 2587)
+    const listens = [
+      config.port,
+      ...(config.roles.has('inbound') ? [config.inboundPort!] : []),
+      ...(config.roles.has('submission') ? [config.submissionPort!] : [])
+    ]
     if (container.args === undefined) {
       t.strictSame(opened, listens, name)
       t.equal(metadata.labels['jetpost/inbound'], config.roles.has('inbound') ? 'true' : undefined)

@@ -121,6 +121,6 @@ t.test('the proxy publishes nothing that is for those inside', async t => {
   const caddyfile = readText('docs/deploy/cluster/Caddyfile')
   t.match(caddyfile, /@private path \/readyz \/metrics \/healthz\n\trespond @private 404/)
   const upstreams = cluster.proxy!.environment!.JETPOST_UPSTREAMS!.split(' ')
-  const apis = jetposts.filter(([, { environment }]) => environment!.JETPOST_ROLES === 'api')
+  const apis = jetposts.filter(([, { environment }]) => environment!.JETPOST_ROLES!.split(',').includes('api'))
   t.strictSame(upstreams, apis.map(([name, { environment }]) => `${name}:${environment!.PORT}`))
 })

@@ -28,6 +28,7 @@ const READ_AS: Record<string, object> = {
     until: '2026-12-06T10:00:00.000Z'
   },
   'email.requested.v1': JSON.parse(read('email.requested', 1).toString()).data,
+  'email.requested.v2': JSON.parse(read('email.requested', 2).toString()).data,
   'email.recorded.v1': JSON.parse(read('email.recorded', 1).toString()).data,
   'email.suppressed.v1': { ...RECIPIENT, from: '', tags: [], reason: 'bounce' },
   'email.canceled.v1': { ...RECIPIENT, from: '', tags: [] },

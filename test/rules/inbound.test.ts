@@ -3,7 +3,7 @@ import { newId } from '#src/base/id.ts'
 import { createTokens, type Pointer } from '#src/content/token.ts'
 import type { BounceReport, ReportedRecipient } from '#src/feedback/report.ts'
 import { networkOf } from '#src/base/network.ts'
-import { createAllowance, ReceiveSlots } from '#src/servers/inbound-smtp/allowance.ts'
+import { createAllowance, ReceiveSlots } from '#src/base/allowance.ts'
 import { decideRecipient, tokenIn } from '#src/servers/inbound-smtp/recipient.ts'
 import { namedRecipients, effectOf } from '#src/workers/inbound/effect.ts'
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { QuotaExceeded } from '#src/actions/quota.ts'
 import { resendEventOf } from '#src/actions/resend-event.ts'
 import { withoutByteLists } from '#src/servers/api/resend/byte-lists.ts'
 import { timeOf, translateEmail } from '#src/servers/api/resend/email.ts'
@@ -149,7 +150,7 @@ t.test('errors under the names of Resend', async t => {
       told(fault('limit')),
       told(fault('subject')),
       told(rateLimited(7)),
-      told(quotaExceeded(100, 7)),
+      told(quotaExceeded(new QuotaExceeded(100, 7))),
       told(internal('req_1')),
       told(unavailable('log_unavailable', 'The log is unavailable: try again.'))
     ],

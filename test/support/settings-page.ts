@@ -28,7 +28,15 @@ const GROUPS: Array<[title: string, names: Array<keyof Config>]> = [
     'contentRetentionMs'
   ]],
   ['Outgoing mail', ['smtpUrl', 'smtpConnections', 'hostname', 'mxPort', 'mxAllowPrivate', 'dns']],
-  ['Mail that comes back', ['bounceDomain', 'inboundPort', 'inboundHost', 'tlsCert', 'tlsKey']],
+  ['Mail that comes back', ['bounceDomain', 'inboundPort', 'inboundHost']],
+  ['SMTP submission', [
+    'submissionPort',
+    'submissionTlsPort',
+    'submissionHost',
+    'submissionPlainNetworks',
+    'submissionOnce'
+  ]],
+  ['Certificate of both', ['tlsCert', 'tlsKey']],
   ['Accounts, domains and webhooks', ['apiKey', 'domains', 'requireVerifiedDomains', 'webhookAllowPrivate']],
   ['People', ['oidcIssuer', 'oidcClientId', 'oidcClientSecret', 'oidcAllowedDomains', 'oidcDefaultRole']],
   ['Alerts', ['alertTo', 'alertFrom', 'alertUrl', 'alertSecret']],

@@ -60,9 +60,9 @@ function rows (
   signIn: string | null,
   stream: NodeJS.WriteStream
 ): Array<[name: string, text: string]> {
-  const { roles, smtpUrl, inboundHost, bounceDomain } = config
+  const { roles, smtpUrl, inboundHost, submissionHost, bounceDomain } = config
   const { url, inboundPort } = app
-  const host = inboundHost.includes(':') ? `[${inboundHost}]` : inboundHost
+  const submissionPort = app.submissionPort ?? app.submissionTlsPort
   const dashboard = `${dashboardUrl(app, config)}/dashboard`
   const mailbox = roles.has('sender') && smtpUrl === null ? mailboxUrl(app, config) : null
   const all: Array<[boolean, string, string]> = [
@@ -75,9 +75,18 @@ function rows (
     ],
     [mailbox !== null, 'Mailbox', mailbox ?? ''],
     [roles.has('api'), 'Docs', `${url}/docs`],
-    [inboundPort !== null && bounceDomain !== null, 'Bounces', `${bounceDomain} on ${host}:${inboundPort}`]
+    [submissionPort !== null, 'SMTP', `${hostAndPort(submissionHost, submissionPort)}, the password is an API key`],
+    [
+      inboundPort !== null && bounceDomain !== null,
+      'Bounces',
+      `${bounceDomain} on ${hostAndPort(inboundHost, inboundPort)}`
+    ]
   ]
   return all.filter(([isThere]) => isThere).map(([, name, text]) => [name, text])
+}
+
+function hostAndPort (host: string, port: number | null): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
 /** Where the mail is that is caught; null = nowhere that this process shows. */

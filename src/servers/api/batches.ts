@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { Refusal, type FieldFault } from '#streams/define.ts'
 import type { DomainEntry } from '#streams/directory.ts'
 import { EMAILS_MAX } from '#streams/email/facts.ts'
+import { isRepeat, type Acceptor } from '#src/actions/acceptor.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
 import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
@@ -15,13 +16,13 @@ import {
   SendAnswer,
   sendContextOf,
   SENDING,
-  sendingDomains,
+  draftDomains,
   type Finish,
   type Sending
 } from './emails.ts'
 import { HttpProblem, invalid, ProblemBody } from './errors.ts'
 import { compileValidator } from './faults.ts'
-import { isRepeat, replay, type Acceptance, type Acceptor } from './idempotency.ts'
+import { acceptAndAnswer, replay, underKeyOf, type Acceptance } from './idempotency.ts'
 import { MUST_BE_OBJECT } from './params.ts'
 
 /** Each email is checked apart, so that the faults of one cannot hide behind those of another: here its schema only
@@ -96,11 +97,11 @@ export async function acceptAll (
   refuse(mode, drafts)
   const linked = await linkAll(services, request, drafts)
   refuse(mode, linked)
-  return await acceptor.underKey(request, async claim => {
+  return await underKeyOf(acceptor, request, async claim => {
     if (isRepeat(claim)) return replay(reply, claim.earlier)
     const results = await prepareAll(services, sendContextOf(request), linked, finish)
     refuse(mode, results)
-    return await acceptor.accept(request, reply, claim, acceptanceOf(results))
+    return await acceptAndAnswer(acceptor, request, reply, claim, acceptanceOf(results))
   })
 }
 
@@ -116,7 +117,7 @@ async function linkAll (
   results: Array<EmailDraft | HttpProblem>
 ): Promise<Array<LinkedDraft | HttpProblem>> {
   const drafts = results.filter(isNoProblem)
-  const domains = await sendingDomains(services, request, drafts)
+  const domains = await draftDomains(services, request, drafts)
   const found = new Map(drafts.map((draft, i) => [draft, domains[i]!]))
   return results.map(draft => {
     if (draft instanceof HttpProblem) return draft

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { RateLimitStatus } from '#src/actions/limiter.ts'
 import { answer, type HttpProblem } from './errors.ts'
-import { limitHeaders, type RateLimitStatus } from './limits.ts'
+import { limitHeaders } from './limits.ts'
 
 /** How an API words what all of its requests and answers have: ours, or another's whose clients ask us. */
 export interface Dialect {

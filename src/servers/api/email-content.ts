@@ -6,6 +6,7 @@ import type { Services } from '#src/actions/services.ts'
 import { readContent, readMessage } from '#src/actions/email.ts'
 import type { StoredRequest } from '#src/actions/stored-request.ts'
 import type { Content } from '#src/content/compose.ts'
+import { viewOf } from '#src/content/submitted.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { findEmail } from './email-actions.ts'
 import { gone, invalid, mustFault } from './errors.ts'
@@ -60,7 +61,10 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
       content_id: contentId,
       size_bytes: sizeBytes
     }))
-    const { html, text, alternatives: others = [] } = content
+    const { head } = found.fact.data
+    const { html, text, alternatives: others = [] } = head === undefined
+      ? content
+      : viewOf({ head, body: Buffer.from(content.mime ?? '', 'base64') })
     const alternatives = others.map(({ contentType, content }) => ({ content_type: contentType, content }))
     return { id: email, subject, html, text, attachments: files, alternatives }
   })

@@ -1,24 +1,18 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { FIRST_ACCOUNT } from '#streams/account/facts.ts'
-import { domainOf } from '#streams/address.ts'
 import { Refusal, type FieldFault } from '#streams/define.ts'
-import type { DomainEntry, Principal } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
+import { isRepeat, type Acceptor } from '#src/actions/acceptor.ts'
 import type { Services } from '#src/actions/services.ts'
-import {
-  prepareEmail,
-  sendingDomainOf,
-  type EmailDraft,
-  type PreparedEmail,
-  type SendContext
-} from '#src/actions/email.ts'
+import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
+import { sendingDomains } from '#src/actions/sending-domain.ts'
 import { InvalidVariables } from '#src/actions/template-cache.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
 import { BIG_BODY_BYTES_MAX } from './body-budget.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
 import { forbidden, HttpProblem, invalid } from './errors.ts'
-import { isRepeat, replay, type Acceptor } from './idempotency.ts'
+import { acceptAndAnswer, replay, underKeyOf } from './idempotency.ts'
 
 /** The answer for one accepted email. */
 export const SendAnswer = Type.Object({
@@ -78,48 +72,25 @@ export async function acceptOne (
   draft: EmailDraft,
   finish: Finish = async draft => draft
 ): Promise<Static<typeof SendAnswer>> {
-  const [domain] = await sendingDomains(services, request, [draft])
+  const [domain] = await draftDomains(services, request, [draft])
   if (domain instanceof HttpProblem) throw domain
-  return await acceptor.underKey(request, async claim => {
+  return await underKeyOf(acceptor, request, async claim => {
     if (isRepeat(claim)) return replay(reply, claim.earlier)
     const prepared = await prepareEmail(services, sendContextOf(request), await finish(draft, domain!), domain!)
     if (prepared instanceof Refusal) throw invalid(faultsOfRefusal(prepared))
     const answer = { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
-    return await acceptor.accept(request, reply, claim, { emails: [prepared], answer })
+    return await acceptAndAnswer(acceptor, request, reply, claim, { emails: [prepared], answer })
   })
 }
 
-const CATCH_UP_MS = 1000
-
-/** The domain that each draft is sent from, or the 403 where it is not linked to the request's key. A domain may have
- *  been added on another node a moment ago: the directory catches up before anything is refused. */
-export async function sendingDomains (
+/** The domain that each draft is sent from, or the 403 where it is not linked to the request's key. */
+export async function draftDomains (
   services: Pick<Services, 'directory'>,
   { principal }: FastifyRequest,
   drafts: readonly EmailDraft[]
 ): Promise<Array<DomainEntry | 'sandbox' | HttpProblem>> {
-  const found = () => drafts.map(draft => linkedDomain(services, principal!, draft))
-  const domains = found()
-  if (!domains.some(domain => domain instanceof HttpProblem)) return domains
-  await services.directory.catchUp(CATCH_UP_MS)
-  return found()
-}
-
-function linkedDomain (
-  services: Pick<Services, 'directory'>,
-  principal: Principal,
-  draft: EmailDraft
-): DomainEntry | 'sandbox' | HttpProblem {
-  const domain = sendingDomainOf(services, principal, draft)
-  if (!(domain instanceof Refusal)) return domain
-  return forbidden(`${domain.message} ${stepToLink(principal, domainOf(draft.from.address))}`)
-}
-
-/** A key may send from a domain that it names, or from all, once the account has the domain. */
-function stepToLink ({ id, account, domains }: Principal, name: string): string {
-  if (!domains.includes('*') && !domains.includes(name)) return `Link it: PATCH /api/keys/${id} with domains.`
-  const option = account === FIRST_ACCOUNT ? '' : ` --account ${account}`
-  return `Add the domain: npx jetpost domains add ${name}${option}, or POST /api/domains.`
+  const domains = await sendingDomains(services, principal!, drafts.map(({ from }) => from.address))
+  return domains.map(domain => (domain instanceof Refusal ? forbidden(domain.message) : domain))
 }
 
 /** What preparing an email knows of the request that asks for it. */

@@ -1,6 +1,8 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { RecipientStatusSchema } from '#projections/emails/status.ts'
+import { IdempotencyBusy, IdempotencyMismatch } from '#src/actions/acceptor.ts'
+import { QuotaExceeded } from '#src/actions/quota.ts'
 import { nearest } from '#src/base/suggest.ts'
 import type { SuspensionReason } from '#streams/account/facts.ts'
 import type { FieldFault } from '#streams/define.ts'
@@ -128,9 +130,9 @@ export const rateLimited = (retryAfterS: number) =>
   })
 
 /** Spec section 7's body, with what a window has not. */
-export const quotaExceeded = (recipientsPerDay: number, retryAfterS: number) =>
+export const quotaExceeded = ({ message, retryAfterS }: QuotaExceeded) =>
   new HttpProblem(429, {
-    error: `The account must not send to more than ${recipientsPerDay} recipients a day (UTC).`,
+    error: message,
     code: 'quota_exceeded',
     retryAfter: retryAfterS
   }, { 'retry-after': String(retryAfterS) })
@@ -222,6 +224,9 @@ const FASTIFY: Record<string, (route: Takes) => HttpProblem> = {
 /** What was thrown, as a HttpProblem; null when we did not foresee it. */
 export function asProblem (error: unknown, route: Takes): HttpProblem | null {
   if (error instanceof HttpProblem) return error
+  if (error instanceof QuotaExceeded) return quotaExceeded(error)
+  if (error instanceof IdempotencyBusy) return unavailable('idempotency_busy', error.message)
+  if (error instanceof IdempotencyMismatch) return conflict('idempotency_mismatch', error.message, idsOf(error.emails))
   const { code, statusCode } = error as { code?: string, statusCode?: number }
   const known = FASTIFY[code ?? '']
   if (known !== undefined) return known(route)

@@ -6,7 +6,7 @@ import type { Services } from '#src/actions/services.ts'
 import type { Api } from './context.ts'
 import { unauthorized } from './errors.ts'
 import { keyAnswerOf, KeyAnswer, KEY_EXAMPLE } from './keys.ts'
-import type { DailyQuota } from './quota.ts'
+import type { DailyQuota } from '#src/actions/quota.ts'
 import { seeAllWrites } from './resource.ts'
 
 const MeAnswer = Type.Composite([

@@ -2,7 +2,8 @@ import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Socket } from 'node:net'
 import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
-import { limitHeaders, type Limiter } from './limits.ts'
+import type { Limiter } from '#src/actions/limiter.ts'
+import { limitHeaders } from './limits.ts'
 
 interface Refused {
   status: number

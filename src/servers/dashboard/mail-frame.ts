@@ -42,6 +42,9 @@ export function framed (body: string, { images, status = 200 }: FramedOptions): 
   }
 }
 
+/** What is needed of a file to show it. */
+type InlineFile = Pick<Attachment, 'contentId' | 'mimeType' | 'content'>
+
 /** Of the inline images of one preview, in base64. */
 const PICTURES_CHARS_MAX = 20_000_000
 
@@ -53,7 +56,7 @@ export function namedPictures (body: string): Set<string> {
 }
 
 /** Puts inline images into the HTML: a frame without an origin can request none. */
-export function withPictures (body: string, attachments: Attachment[]): string {
+export function withPictures (body: string, attachments: InlineFile[]): string {
   const named = namedPictures(body)
   const images = attachments.filter(file => named.has(idOf(file)) && /^image\/[a-z0-9.+-]+$/i.test(file.mimeType))
   const pictures = new Map(
@@ -73,7 +76,7 @@ export function withPictures (body: string, attachments: Attachment[]): string {
   })
 }
 
-function idOf ({ contentId = '' }: Attachment): string {
+function idOf ({ contentId = '' }: InlineFile): string {
   return contentId.replaceAll(/^<|>$/g, '')
 }
 

@@ -7,6 +7,8 @@ export interface Gauges {
   /** Facts waiting for a commit, by stream. */
   appendsPending(): Record<string, number>
   smtpInFlight(): number
+  /** Clients of SMTP submission. */
+  submissionConnections(): number
   /** Requests whose rate limit was decided without NATS, since the start. */
   limitsInexact(): number
   /** What a projection has yet to write, by projection: facts, and the age of the oldest. */
@@ -30,6 +32,8 @@ export interface Metrics {
   smtpAttempt(result: typeof SMTP_RESULTS[number], why: string, seconds: number): void
   /** The end of a webhook request. */
   webhookAttempt(result: typeof WEBHOOK_RESULTS[number], seconds: number): void
+  /** The answer to a mail that came by SMTP submission. */
+  submission(code: number, seconds: number): void
   /** An inbound mail: how it was classified, and what it led to. */
   inboundMail(kind: string, outcome: string): void
   /** The end of a try to tell an alert. */
@@ -54,6 +58,9 @@ export function createMetrics (): Metrics {
     'class'
   ])
   const webhooks = histogram('jetpost_webhook_attempt_seconds', 'Webhook requests by result', ['result'])
+  const submissions = histogram('jetpost_submission_seconds', 'Mails by SMTP submission, by the code of the answer', [
+    'code'
+  ])
   const inbound = counter('jetpost_inbound_mails_total', 'Inbound mails by kind and outcome', ['kind', 'outcome'])
   const notices = counter('jetpost_alert_notices_total', 'Alert notices by channel and result', ['channel', 'result'])
   // From 0 on: of a series that begins with its first event, `increase()` sees no increase.
@@ -62,6 +69,7 @@ export function createMetrics (): Metrics {
     smtpTotal.inc({ result }, 0)
   }
   for (const result of WEBHOOK_RESULTS) webhooks.zero({ result })
+  submissions.zero({ code: 250 })
   for (const channel of ALERT_CHANNELS) for (const result of NOTICE_RESULTS) notices.inc({ channel, result }, 0)
   return {
     registry,
@@ -72,6 +80,7 @@ export function createMetrics (): Metrics {
       if (result !== 'delivered') failures.inc({ result, class: why })
     },
     webhookAttempt: (result, seconds) => webhooks.observe({ result }, seconds),
+    submission: (code, seconds) => submissions.observe({ code }, seconds),
     inboundMail: (kind, outcome) => inbound.inc({ kind, outcome }),
     alertNotice: (channel, result) => notices.inc({ channel, result })
   }
@@ -98,6 +107,12 @@ export function watchGauges (metrics: Metrics, gauges: Gauges): void {
   )
   gauge('jetpost_alerts_open', 'Alerts that are not over', 'kind', gauges.alertsOpen)
   gauge('jetpost_smtp_in_flight', 'SMTP transactions under way', null, () => ({ '': gauges.smtpInFlight() }))
+  gauge(
+    'jetpost_submission_connections',
+    'Clients of SMTP submission',
+    null,
+    () => ({ '': gauges.submissionConnections() })
+  )
   gauge(
     'jetpost_limits_inexact',
     'Requests whose rate limit was decided without NATS',

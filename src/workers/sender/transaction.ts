@@ -13,6 +13,9 @@ export interface OutgoingMail {
   envelopeId: string
   /** An address, in the envelope or in a header, contains raw UTF-8: the server must take that (RFC 6531). */
   utf8: boolean
+  /** Where it has bytes above ASCII; none when left out. A server that does not say that it takes them gets them all
+   *  the same: hardly one is left that minds, and there is no other way to send what was signed. */
+  eightBit?: 'head' | 'body'
 }
 
 export type TransactionResult =
@@ -76,7 +79,7 @@ export class SmtpTransaction {
       return false
     }
     this.session.messages++
-    connection.needsUtf8 = this.mail.utf8
+    connection.needsUtf8 = this.mail.utf8 || (this.mail.eightBit === 'head' && smtpUtf8)
     this.limitCommands()
     connection.once('end', this.onConnectionEnd)
     connection.send(this.envelope(), this.body(), (error, info) => this.end({ error, info }))
@@ -119,11 +122,11 @@ export class SmtpTransaction {
   }
 
   private envelope (): SMTPEnvelope {
-    const { from, to, message, envelopeId, utf8 } = this.mail
+    const { from, to, message, envelopeId, utf8, eightBit } = this.mail
     // DSN is only used where the server offers it (RFC 3461): the returned headers name the mail as well as the whole
     // of it would.
     const dsn: SMTPEnvelope['dsn'] = { envid: envelopeId, ret: 'HDRS', notify: ['FAILURE', 'DELAY'] }
-    return { from, to: [to], size: message.length, use8BitMime: utf8, dsn }
+    return { from, to: [to], size: message.length, use8BitMime: utf8 || eightBit !== undefined, dsn }
   }
 
   /** What nodemailer takes for a stream: asked to pour the message into its own, which writes the dot when it ends, and

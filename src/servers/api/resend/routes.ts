@@ -1,4 +1,4 @@
-import type { RateLimitStatus } from '../limits.ts'
+import type { RateLimitStatus } from '#src/actions/limiter.ts'
 import type { Api } from '../context.ts'
 import type { Dialect } from '../dialect.ts'
 import { withoutByteLists } from './byte-lists.ts'

@@ -1,8 +1,7 @@
-import type { Attachment } from 'postal-mime'
 import { JetpostError } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email, EmailContent } from '#src/client/types.ts'
-import { readMail } from '#src/content/read.ts'
+import { picturesIn, type Picture } from '#src/content/submitted.ts'
 import { download } from '../download.ts'
 import { framed, imagesNote, mailFrame, namedPictures, withPictures } from '../mail-frame.ts'
 import { counted, hiddenField, select } from '../parts.ts'
@@ -52,9 +51,11 @@ async function unlessGone<T> (content: Promise<T>): Promise<T | null> {
   })
 }
 
-async function attachmentsOf (visit: Visit, body: string): Promise<Attachment[]> {
-  const raw = namedPictures(body).size > 0 ? await rawOf(visit, visit.params.id!) : null
-  return raw === null ? [] : (await readMail(raw)).attachments
+/** The message may be one that somebody else has composed: no more of it is read than what the body names. */
+async function attachmentsOf (visit: Visit, body: string): Promise<Picture[]> {
+  const named = namedPictures(body)
+  const raw = named.size > 0 ? await rawOf(visit, visit.params.id!) : null
+  return raw === null ? [] : picturesIn(Buffer.from(raw), named)
 }
 
 export const NO_TEXT = 'This email was sent without text. Jetpost made a text part from the HTML: see the source.'

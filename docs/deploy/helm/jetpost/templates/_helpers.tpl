@@ -76,6 +76,9 @@ volumeMounts:
 {{- if .Values.inbound.enabled }}
 - { name: JETPOST_INBOUND_PORT, value: "2525" }
 {{- end }}
+{{- if .Values.submission.enabled }}
+- { name: JETPOST_SUBMISSION_PORT, value: "2587" }
+{{- end }}
 {{- if .Values.nats.credsSecret.name }}
 - { name: NATS_CREDS, value: {{ printf "/etc/jetpost/nats/%s" .Values.nats.credsSecret.key | quote }} }
 {{- end }}

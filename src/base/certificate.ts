@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
-import { Complaint, errorCode } from '#src/base/errors.ts'
+import { Complaint, errorCode } from './errors.ts'
 
 /** PEM texts. */
 export interface Certificate {
@@ -44,7 +44,8 @@ async function readPem (setting: string, path: string): Promise<string> {
   }
 }
 
-async function makeCertificate (hostname: string): Promise<Certificate> {
+/** Self-signed. */
+export async function makeCertificate (hostname: string): Promise<Certificate> {
   // Costs a process a third of a second to load, and most never need it.
   const { generate } = await import('selfsigned')
   const notAfterDate = new Date()
