@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { AnyName, factType, Id, Nullable, PrincipalId, Sequence, Time, type FactOf, type Upcast } from '../define.ts'
-import { RouteName } from '../route/facts.ts'
+import { taken } from '../route/facts.ts'
 import { REASONS } from '../suppression/facts.ts'
 
 /** Where a recipient stands in a message's headers; bcc stands nowhere. */
@@ -130,8 +130,7 @@ export const Plain = Type.Union(
 )
 
 /** One transaction with one server: `host` we spoke to, at which IP address, TLS as negotiated (null = none, and
- *  `plain` says why), `ms` from the first command to the reply. `route` = by which, none = SMTP_URL's; `source` = from
- *  which address of ours, where the route says so. */
+ *  `plain` says why), `ms` from the first command to the reply, and by which route. */
 const transaction = {
   attempt: Type.Integer({ minimum: 1 }),
   host: Nullable(Type.String()),
@@ -140,8 +139,7 @@ const transaction = {
   plain: Type.Optional(Plain),
   via: Type.Union([Type.Literal('relay'), Type.Literal('mx')]),
   ms: Type.Integer({ minimum: 0 }),
-  route: Type.Optional(RouteName),
-  source: Type.Optional(Type.String({ maxLength: 45 }))
+  ...taken
 }
 
 /** The very bytes of the webhook event (spec 6.2): the same on every try, replay and backfill. */
@@ -164,8 +162,7 @@ export const EmailAttempted = factType(
     digest: Type.String(),
     /** Came by schedule: no job of REQUESTS stands behind it. */
     due: Type.Boolean(),
-    /** The route that it went by, if any followed; none = SMTP_URL's. */
-    route: Type.Optional(RouteName)
+    route: taken.route
   })
 )
 

@@ -9,6 +9,8 @@ export const DIRECT = 'direct:'
 
 /** How people and facts call a route. */
 export const RouteName = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
+/** By which route an attempt went, none = SMTP_URL's; from which address of ours, where the route says so. */
+export const taken = { route: Type.Optional(RouteName), source: Type.Optional(Type.String({ maxLength: 45 })) }
 export const RouteDay = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\d$' })
 
 export const ROUTE_URL_LENGTH_MAX = 500

@@ -128,7 +128,7 @@ t.test('a ring that opens nothing says so, and changes nothing', async t => {
   t.match(wrong, {
     code: 1,
     err:
-      /^jetpost: Nothing in JETPOST_SECRET opens the secrets of wh_\w+, wh_\w+, shop\.example, relay: add the secret they /
+      /^jetpost: Nothing in JETPOST_SECRET opens the secrets of wh_\w+, wh_\w+, shop\.example, relay: add the secret /
   })
   t.match(JSON.parse(wrong.out), { webhooks: 0, domains: 0, routes: 0, lost: [/^wh_/, /^wh_/, DOMAIN, 'relay'] })
   await told([await mail('edsger@example.net')])
