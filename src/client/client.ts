@@ -164,6 +164,19 @@ export class Jetpost extends Caller {
     delete: this.method('deleteRoute')
   }
 
+  /** For operators: the relays that report bounces and complaints. */
+  readonly feedbackSources = {
+    /** The URL is `url` in the answer, and nowhere else. */
+    create: this.method('createFeedbackSource'),
+    get: this.method('getFeedbackSource'),
+    list: this.all('listFeedbackSources'),
+    page: this.method('listFeedbackSources'),
+    update: this.method('updateFeedbackSource'),
+    delete: this.method('deleteFeedbackSource'),
+    /** The one before works for another day. */
+    rotate: this.method('rotateFeedbackSource')
+  }
+
   readonly webhooks = {
     /** The signing secret is `secret` in the answer, and nowhere else. */
     create: this.method('createWebhook'),

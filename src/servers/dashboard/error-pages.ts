@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { isUser } from '#streams/session/decide.ts'
 import type { Visitor } from '#src/actions/session.ts'
-import { deadline, Late } from '#src/base/errors.ts'
+import { deadline } from '#src/base/errors.ts'
 import { JetpostError } from '#src/client/client.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { isUnavailable } from '#src/postgres/pool.ts'
@@ -18,7 +18,7 @@ export async function ifAvailable<T> (result: Promise<T>, timeoutMs = PART_TIMEO
     return await deadline(result, timeoutMs, `no answer within ${timeoutMs} ms`)
   } catch (error) {
     if (
-      error instanceof Late || error instanceof ProjectionUnavailable || isUnavailable(error) ||
+      isUnanswered(error) || error instanceof ProjectionUnavailable || isUnavailable(error) ||
       (error instanceof JetpostError && error.status === 503)
     ) return null
     throw error

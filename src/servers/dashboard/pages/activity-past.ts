@@ -110,11 +110,13 @@ async function kept (
 ): Promise<Pick<ActivityPage, 'pasts' | 'deliveries'>> {
   const [account, ids] = [visit.account.id, rows.map(({ id }) => id)]
   if (ids.length === 0 || !maySee(visit, 'emails')) return { pasts: new Map(), deliveries: [] }
-  const deliveries = maySee(visit, 'deliveries')
-    ? readDeliveries(context, account, deliveriesAbout({ account, emails: ids, limit: DELIVERIES_MAX, brief: true }))
-    : []
-  const pasts = answerFrom(context.reads, account, emails, pastOfEmails({ account, ids }))
-  return { pasts: await pasts, deliveries: (await deliveries ?? []).toReversed() }
+  const [pasts, deliveries] = await Promise.all([
+    answerFrom(context.reads, account, emails, pastOfEmails({ account, ids })),
+    maySee(visit, 'deliveries')
+      ? readDeliveries(context, account, deliveriesAbout({ account, emails: ids, limit: DELIVERIES_MAX, brief: true }))
+      : []
+  ])
+  return { pasts, deliveries: (deliveries ?? []).toReversed() }
 }
 
 /** null = the account has no such email. */

@@ -28,16 +28,13 @@ export async function selectedEmail (
   id: string,
   atMs: number | null
 ): Promise<Html | null> {
-  const reading = maySee(visit, 'deliveries')
-    ? readDeliveries(
-      context,
-      visit.account.id,
-      deliveriesAbout({ account: visit.account.id, emails: [id], limit: READ_MAX })
-    )
-    : null
-  const email = await emailAt(visit, context, id, atMs)
-  const deliveries = (await reading ?? []).flatMap(one => deliveryAt(one, atMs ?? Infinity) ?? [])
+  const about = deliveriesAbout({ account: visit.account.id, emails: [id], limit: READ_MAX })
+  const [email, read] = await Promise.all([
+    emailAt(visit, context, id, atMs),
+    maySee(visit, 'deliveries') ? readDeliveries(context, visit.account.id, about) : null
+  ])
   if (email === null) return null
+  const deliveries = (read ?? []).flatMap(one => deliveryAt(one, atMs ?? Infinity) ?? [])
   const content = maySee(visit, 'content') ? await preview(visit, context, id) : null
   return html`<section id="selected" class="selected" aria-labelledby="selected-title" data-email="${id}">
 ${headOf(visit, context, email, atMs)}${strip(email)}${content}

@@ -37,9 +37,10 @@ export function activityPages (pages: Pages, context: DashboardContext): void {
 
 async function activityPage (visit: Visit, context: DashboardContext): Promise<PageResult> {
   const [filters, atMs] = [readFilters(visit.query), asOfIn(visit)]
-  const counting = atMs === null ? countsOf(visit, context) : null
-  const { found, faults } = await find(visit, context, filters, atMs)
-  const counts = await counting
+  const [{ found, faults }, counts] = await Promise.all([
+    find(visit, context, filters, atMs),
+    atMs === null ? countsOf(visit, context) : null
+  ])
   const sendLink = buttonTo(visit, '/dashboard/emails/new', html`${icon('send')}Send an email`, { primary: true })
   const page = html`<div class="head"><h1>Activity</h1>${filterForm(filters, faults)}${sendLink}</div>${
     faultBox(faults)
