@@ -56,7 +56,8 @@ t.test('SMTP_URL', async t => {
     verify: false,
     auth: null,
     via: 'relay',
-    address: null
+    address: null,
+    source: null
   })
   t.match(parseTarget('smtp://me%40x:p%2Fw@mail.example.com'), {
     port: 587,
