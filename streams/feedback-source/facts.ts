@@ -9,7 +9,7 @@ export type FeedbackProvider = typeof FEEDBACK_PROVIDERS[number]
 export const POINTER_LENGTH_MAX = 200
 export const KINDS_MAX = 50
 /** Into a report (RFC 6901); '' = all of it. */
-export const JsonPointer = Type.String({ maxLength: POINTER_LENGTH_MAX, pattern: '^(/[^]*)?$' })
+export const JsonPointer = Type.String({ maxLength: POINTER_LENGTH_MAX, pattern: '^(/[\\s\\S]*)?$' })
 
 /** Where a generic report says what. `reports` leads to one report or a list of them, the other pointers into each;
  *  `kinds` = what a word found at `kind` means: other words mean nothing. */

@@ -143,7 +143,10 @@ t.test('pending messages of a consumer are explained', async t => {
 })
 
 t.test('the pages show the state of roles, streams, consumers and projections', async t => {
-  t.match(await textAt(''), /Roles api, submission, sender, projector.*sender ready Sends emails.*projection emails ready/)
+  t.match(
+    await textAt(''),
+    /Roles api, submission, sender, projector.*sender ready Sends emails.*projection emails ready/
+  )
   t.match(
     await textAt('/streams'),
     new RegExp(

@@ -34,7 +34,11 @@ const Host = (description: string) =>
 
 const Cap = Type.Integer({ minimum: 0, maximum: CAP_MAX })
 const WarmUpBody = Type.Object({
-  from: Type.String({ minLength: 10, maxLength: 10, description: 'Its first day (UTC). Before it takes no mail.' }),
+  from: Type.String({
+    pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}$',
+    must: 'be a day such as 2026-12-01',
+    description: 'Its first day (UTC). Before it takes no mail.'
+  }),
   per_day: Type.Array(Cap, {
     minItems: 1,
     maxItems: CAP_DAYS_MAX,
