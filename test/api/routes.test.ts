@@ -69,7 +69,7 @@ t.test('what is wrong is said of its field', async t => {
     [{ hostname: '-' }, 'hostname'],
     [{ sources: [{ address: 'example.com' }] }, 'sources'],
     [{ sources: [{ address: '192.0.2.1', weight: 0 }] }, 'sources[0].weight'],
-    [{ warm_up: { from: 'yesterday!', per_day: [1] } }, 'warm_up'],
+    [{ warm_up: { from: 'yesterday!', per_day: [1] } }, 'warm_up.from'],
     [{ warm_up: { from: '2026-12-01', per_day: [] } }, 'warm_up.per_day'],
     [{ messages_per_second: 0 }, 'messages_per_second'],
     [{ position: -1 }, 'position']
