@@ -185,6 +185,14 @@ t.test('caps of a warm-up are kept exactly over two senders; what is more takes 
   t.ok(rig.reports.length > 0 && other.reports.length > 0, 'both senders have sent')
 })
 
+t.test('mail that the cap of a direct route refuses takes the fallback, however low its rate', async t => {
+  const warmUp = { from: TODAY(), perDay: [0, 0], after: 0 }
+  const routes = [routeOf('full', { url: 'direct:', fallbacks: ['default'], messagesPerSecond: 0.001, warmUp })]
+  const rig = await openRig(t, { routes })
+  await delivered(rig, await askMany(rig, 20))
+  t.equal(accepted(rig.sink).length, 20)
+})
+
 t.test('mail waits for a route that takes none yet; once that is removed it goes by the rules left', async t => {
   const [late, usual] = [await sinkOf(t), await sinkOf(t)]
   const routes = [routeOf('late', { url: relayUrl(late), warmUp: { from: '2999-01-01', perDay: [1], after: null } })]
