@@ -185,6 +185,23 @@ t.test('caps of a warm-up are kept exactly over two senders; what is more takes 
   t.ok(rig.reports.length > 0 && other.reports.length > 0, 'both senders have sent')
 })
 
+t.test('mail whose route is down waits for the rate of the fallback, and is not deferred', async t => {
+  const main = await sinkOf(t)
+  const routes = [
+    routeOf('main', { url: relayUrl(main), fallbacks: ['spare'], position: 1 }),
+    routeOf('spare', { url: 'direct:', messagesPerSecond: 10, match: { ...ANY_MAIL, tags: ['of-no-mail'] } })
+  ]
+  const rig = await openDirect(t, { routes, timings: { patienceMs: 0 } })
+  const spare = await rig.mxHost('mx.big.test', 34)
+  rig.dns.mx('big.test', [10, 'mx.big.test'])
+  await main.stop()
+  // It finds out that the route is down.
+  await delivered(rig, [await rig.ask('first@big.test')])
+  const facts = await delivered(rig, await askMany(rig, 30, () => ({ domain: 'big.test' })))
+  t.notOk(facts.flat().some(({ data }) => 'untried' in data))
+  t.equal(accepted(spare).length, 31)
+})
+
 t.test('mail that the cap of a direct route refuses takes the fallback, however low its rate', async t => {
   const warmUp = { from: TODAY(), perDay: [0, 0], after: 0 }
   const routes = [routeOf('full', { url: 'direct:', fallbacks: ['default'], messagesPerSecond: 0.001, warmUp })]
