@@ -4,7 +4,7 @@ import type { RouteEntry } from '#streams/route/state.ts'
 import { ANY_MAIL, routeOf, sourceOf } from '../support/routes.ts'
 import { openDirect } from '../support/direct-rig.ts'
 import { LONG } from '../support/long.ts'
-import { openRig, type Rig } from '../support/sender-rig.ts'
+import { openRig, SMTP_QUICK, type Rig } from '../support/sender-rig.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink, type Sink, type SinkOptions } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
@@ -233,4 +233,20 @@ t.test('mail that waits for the rate or the connections of a route takes no fall
   t.equal(accepted(slow).length, 60)
   t.equal(slow.sessions().most, 1)
   t.equal(spare.received.length, 0)
+})
+
+t.test('a route that is slow to answer keeps no mail of others waiting', async t => {
+  const slow = await sinkOf(t)
+  const match = { ...ANY_MAIL, recipientDomains: ['slow.test'] }
+  const routes = [routeOf('slow', { url: relayUrl(slow), connections: 1, match })]
+  const rig = await openRig(t, { routes, timings: { smtp: { ...SMTP_QUICK, dotMs: 120_000 } } })
+  const held = Promise.withResolvers<void>()
+  slow.replies('n0@slow.test', { dot: { reply: '250 2.0.0 at last', after: held.promise } })
+  const emails = await askMany(rig, 30, () => ({ domain: 'slow.test' }))
+  await until(() => slow.received.some(({ to }) => to === 'n0@slow.test'))
+  await rig.told(await rig.ask('a@example.net'), ['attempted', 'delivered'])
+  held.resolve()
+  await delivered(rig, emails)
+  t.equal(slow.received.length, 30)
+  t.equal(slow.sessions().most, 1)
 })
