@@ -1,6 +1,13 @@
 import t, { type Test } from 'tap'
 import type { RecipientFact } from '#streams/email/facts.ts'
 import type { RouteEntry } from '#streams/route/state.ts'
+import { openDns } from '#src/dns/resolve.ts'
+import { HostFailure } from '#src/workers/sender/errors.ts'
+import type { PolicyCache } from '#src/workers/sender/mta-sts.ts'
+import type { MxConnector } from '#src/workers/sender/mx.ts'
+import { MxRouter, ROUTE_TIMINGS } from '#src/workers/sender/route.ts'
+import { Site, type NextHop } from '#src/workers/sender/site.ts'
+import { openDnsServer } from '../support/dns-server.ts'
 import { ANY_MAIL, routeOf, sourceOf } from '../support/routes.ts'
 import { openDirect } from '../support/direct-rig.ts'
 import { LONG } from '../support/long.ts'
@@ -155,6 +162,25 @@ t.test('a direct route has sources too, and goes from each to the same MX hosts'
   const counts = Map.groupBy(accepted(mx), ({ peer }) => peer)
   t.strictSame([...counts.keys()].sort(), ['127.0.0.2', '127.0.0.3'])
   t.equal(counts.get('127.0.0.2')!.length, 10)
+})
+
+t.test('a site of a direct route gets fewer connections when its hosts fail, as any other', async t => {
+  const { address, mx } = await openDnsServer(t)
+  mx('big.test', [10, 'mx.big.test'])
+  const router = new MxRouter({
+    dns: openDns(address),
+    policies: { of: async () => null } as unknown as PolicyCache,
+    connector: {} as MxConnector,
+    hostname: 'sender.test',
+    apart: { name: 'route pool 0 127.0.0.2', connections: null },
+    nowMs: Date.now,
+    timings: ROUTE_TIMINGS
+  })
+  const hop = await router.route('big.test') as NextHop
+  const site = new Site(hop)
+  t.equal(site.pace.connections(), 2)
+  site.failed(hop, new HostFailure('connection refused', 'connect', null), Date.now())
+  t.equal(site.pace.connections(), 1)
 })
 
 t.test('caps of a warm-up are kept exactly over two senders; what is more takes the fallback', async t => {

@@ -179,12 +179,15 @@ export class MxRouter {
     const { name, shape } = this.siteOf(names)
     const enforced = policy?.mode === 'enforce' ? policy : null
     const route = { domain, hosts, shape, policy }
+    const { apart } = this.options
+    // As the site's name is: where the hosts are the whole site, a failure of theirs is one of the site.
+    const set = apart === undefined ? setOf(names) : `${apart.name} ${setOf(names)}`
     return {
       via: 'mx',
       site: name,
       shape,
       // Hosts that break a policy are a failure of that domain alone.
-      hosts: enforced === null ? setOf(names) : `${setOf(names)} for ${domain}`,
+      hosts: enforced === null ? set : `${set} for ${domain}`,
       domain,
       accepts: session =>
         names.includes(session.host) &&
