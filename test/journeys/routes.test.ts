@@ -171,7 +171,7 @@ t.test('a site of a direct route gets fewer connections when its hosts fail, as 
     dns: openDns(address),
     policies: { of: async () => null } as unknown as PolicyCache,
     connector: {} as MxConnector,
-    hostname: 'sender.test',
+    hostnames: ['sender.test'],
     apart: { name: 'route pool 0 127.0.0.2', connections: null },
     nowMs: Date.now,
     timings: ROUTE_TIMINGS
@@ -181,6 +181,17 @@ t.test('a site of a direct route gets fewer connections when its hosts fail, as 
   t.equal(site.pace.connections(), 2)
   site.failed(hop, new HostFailure('connection refused', 'connect', null), Date.now())
   t.equal(site.pace.connections(), 1)
+})
+
+t.test('a direct route with a name of its own sends nothing to us by the usual name', async t => {
+  const routes = [routeOf('named', { url: 'direct:', hostname: 'out.example.com' })]
+  const rig = await openDirect(t, { routes, timings: { retry: { firstS: 300, maxS: 300 } } })
+  rig.dns.mx('one.test', [10, 'sender.test'])
+  rig.dns.mx('two.test', [10, 'out.example.com'])
+  for (const [domain, name] of [['one.test', 'sender.test'], ['two.test', 'out.example.com']]) {
+    const [deferred] = await rig.told(await rig.ask(`a@${domain}`), ['deferred'])
+    t.equal((deferred!.data as { error?: string }).error, `${domain} has us, ${name}, as its best MX host`)
+  }
 })
 
 t.test('caps of a warm-up are kept exactly over two senders; what is more takes the fallback', async t => {
