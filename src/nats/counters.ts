@@ -33,7 +33,7 @@ export interface Quotas {
 /** Mails of routes and their sources by day (days since 1970), in QUOTAS too. */
 export interface Caps {
   /** Takes one of `limit`; `full` = there is none left; `unknown` = NATS has not answered, so none is to be used: what
-   *  it counts all the same is then lost. Never rejects. */
+   *  it counts a moment later is given back. Never rejects. */
   take(name: string, day: number, limit: number): Promise<'taken' | 'full' | 'unknown'>
   /** What was taken is not used. */
   giveBack(name: string, day: number): void
@@ -84,7 +84,7 @@ export function createQuotas (bus: Bus): Quotas {
 }
 
 export function createCaps (bus: Bus): Caps {
-  const counters = new StreamCounters(bus, false)
+  const counters = new StreamCounters(bus, false, true)
   const add = async (name: string, day: number, n: number) =>
     await counters.add(name, day, subjects.quota(day, name), n)
   return {
@@ -106,12 +106,15 @@ class StreamCounters {
   private readonly bus: Bus
   /** Whether its stream is lost with its server. */
   private readonly isVolatile: boolean
+  /** Whether what is counted after the answer was given up is taken back. */
+  private readonly undoesLate: boolean
   private readonly windows = new Map<string, Window>()
   private inexactRequests = 0
 
-  constructor (bus: Bus, isVolatile: boolean) {
+  constructor (bus: Bus, isVolatile: boolean, undoesLate = false) {
     this.bus = bus
     this.isVolatile = isVolatile
+    this.undoesLate = undoesLate
   }
 
   inexact (): number {
@@ -144,8 +147,12 @@ class StreamCounters {
     while (entry.waiting.length > 0) {
       const waiting = entry.waiting.splice(0)
       const sum = waiting.reduce((sum, { n }) => sum + n, 0)
-      const total = await this.increment(subject, sum)
-      if (total === null) this.inexactRequests += waiting.length
+      const counted = this.requestIncrement(subject, sum)
+      const total = await answerOf(counted)
+      if (total === null) {
+        this.inexactRequests += waiting.length
+        if (this.undoesLate) this.undo(subject, waiting, counted)
+      }
       const own = entry.seen + sum
       // A server that lost its memory counts from zero: what this node has seen still counts here.
       entry.seen = this.isVolatile ? Math.max(total ?? 0, own) : total ?? own
@@ -155,15 +162,11 @@ class StreamCounters {
     entry.isCounting = false
   }
 
-  /** The total after adding `n`, or null when no answer came in time. */
-  private async increment (subject: string, n: number): Promise<number | null> {
-    const silence = Promise.withResolvers<null>()
-    // A busy process comes to its timers before it reads what has long arrived: it reads once more before it calls NATS
-    // silent.
-    const timer = setTimeout(() => setImmediate(() => silence.resolve(null)), ANSWER_MS)
-    const total = await Promise.race([this.requestIncrement(subject, n), silence.promise])
-    clearTimeout(timer)
-    return total
+  /** Takes back, once it is counted after all, what was taken; what was given back stays so. */
+  private undo (subject: string, waiting: ReadonlyArray<{ n: number }>, counted: Promise<number | null>): void {
+    const taken = waiting.reduce((sum, { n }) => sum + Math.max(0, n), 0)
+    if (taken === 0) return
+    void counted.then(total => total === null ? null : this.requestIncrement(subject, -taken))
   }
 
   private async requestIncrement (subject: string, n: number): Promise<number | null> {
@@ -186,4 +189,15 @@ class StreamCounters {
       this.windows.delete(name)
     }
   }
+}
+
+/** The total, or null when no answer comes in time. */
+async function answerOf (counted: Promise<number | null>): Promise<number | null> {
+  const silence = Promise.withResolvers<null>()
+  // A busy process comes to its timers before it reads what has long arrived: it reads once more before it calls NATS
+  // silent.
+  const timer = setTimeout(() => setImmediate(() => silence.resolve(null)), ANSWER_MS)
+  const total = await Promise.race([counted, silence.promise])
+  clearTimeout(timer)
+  return total
 }

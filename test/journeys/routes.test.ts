@@ -1,10 +1,17 @@
 import t, { type Test } from 'tap'
 import type { RecipientFact } from '#streams/email/facts.ts'
 import type { RouteEntry } from '#streams/route/state.ts'
+import { openDns } from '#src/dns/resolve.ts'
+import { HostFailure } from '#src/workers/sender/errors.ts'
+import type { PolicyCache } from '#src/workers/sender/mta-sts.ts'
+import type { MxConnector } from '#src/workers/sender/mx.ts'
+import { MxRouter, ROUTE_TIMINGS } from '#src/workers/sender/route.ts'
+import { Site, type NextHop } from '#src/workers/sender/site.ts'
+import { openDnsServer } from '../support/dns-server.ts'
 import { ANY_MAIL, routeOf, sourceOf } from '../support/routes.ts'
 import { openDirect } from '../support/direct-rig.ts'
 import { LONG } from '../support/long.ts'
-import { openRig, type Rig } from '../support/sender-rig.ts'
+import { openRig, SMTP_QUICK, type Rig } from '../support/sender-rig.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink, type Sink, type SinkOptions } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
@@ -157,6 +164,36 @@ t.test('a direct route has sources too, and goes from each to the same MX hosts'
   t.equal(counts.get('127.0.0.2')!.length, 10)
 })
 
+t.test('a site of a direct route gets fewer connections when its hosts fail, as any other', async t => {
+  const { address, mx } = await openDnsServer(t)
+  mx('big.test', [10, 'mx.big.test'])
+  const router = new MxRouter({
+    dns: openDns(address),
+    policies: { of: async () => null } as unknown as PolicyCache,
+    connector: {} as MxConnector,
+    hostnames: ['sender.test'],
+    apart: { name: 'route pool 0 127.0.0.2', connections: null },
+    nowMs: Date.now,
+    timings: ROUTE_TIMINGS
+  })
+  const hop = await router.route('big.test') as NextHop
+  const site = new Site(hop)
+  t.equal(site.pace.connections(), 2)
+  site.failed(hop, new HostFailure('connection refused', 'connect', null), Date.now())
+  t.equal(site.pace.connections(), 1)
+})
+
+t.test('a direct route with a name of its own sends nothing to us by the usual name', async t => {
+  const routes = [routeOf('named', { url: 'direct:', hostname: 'out.example.com' })]
+  const rig = await openDirect(t, { routes, timings: { retry: { firstS: 300, maxS: 300 } } })
+  rig.dns.mx('one.test', [10, 'sender.test'])
+  rig.dns.mx('two.test', [10, 'out.example.com'])
+  for (const [domain, name] of [['one.test', 'sender.test'], ['two.test', 'out.example.com']]) {
+    const [deferred] = await rig.told(await rig.ask(`a@${domain}`), ['deferred'])
+    t.equal((deferred!.data as { error?: string }).error, `${domain} has us, ${name}, as its best MX host`)
+  }
+})
+
 t.test('caps of a warm-up are kept exactly over two senders; what is more takes the fallback', async t => {
   const { natsUrl } = freshAccount()
   const [warm, spare] = [await sinkOf(t), await sinkOf(t)]
@@ -185,6 +222,31 @@ t.test('caps of a warm-up are kept exactly over two senders; what is more takes 
   t.ok(rig.reports.length > 0 && other.reports.length > 0, 'both senders have sent')
 })
 
+t.test('mail whose route is down waits for the rate of the fallback, and is not deferred', async t => {
+  const main = await sinkOf(t)
+  const routes = [
+    routeOf('main', { url: relayUrl(main), fallbacks: ['spare'], position: 1 }),
+    routeOf('spare', { url: 'direct:', messagesPerSecond: 10, match: { ...ANY_MAIL, tags: ['of-no-mail'] } })
+  ]
+  const rig = await openDirect(t, { routes, timings: { patienceMs: 0 } })
+  const spare = await rig.mxHost('mx.big.test', 34)
+  rig.dns.mx('big.test', [10, 'mx.big.test'])
+  await main.stop()
+  // It finds out that the route is down.
+  await delivered(rig, [await rig.ask('first@big.test')])
+  const facts = await delivered(rig, await askMany(rig, 30, () => ({ domain: 'big.test' })))
+  t.notOk(facts.flat().some(({ data }) => 'untried' in data))
+  t.equal(accepted(spare).length, 31)
+})
+
+t.test('mail that the cap of a direct route refuses takes the fallback, however low its rate', async t => {
+  const warmUp = { from: TODAY(), perDay: [0, 0], after: 0 }
+  const routes = [routeOf('full', { url: 'direct:', fallbacks: ['default'], messagesPerSecond: 0.001, warmUp })]
+  const rig = await openRig(t, { routes })
+  await delivered(rig, await askMany(rig, 20))
+  t.equal(accepted(rig.sink).length, 20)
+})
+
 t.test('mail waits for a route that takes none yet; once that is removed it goes by the rules left', async t => {
   const [late, usual] = [await sinkOf(t), await sinkOf(t)]
   const routes = [routeOf('late', { url: relayUrl(late), warmUp: { from: '2999-01-01', perDay: [1], after: null } })]
@@ -208,4 +270,20 @@ t.test('mail that waits for the rate or the connections of a route takes no fall
   t.equal(accepted(slow).length, 60)
   t.equal(slow.sessions().most, 1)
   t.equal(spare.received.length, 0)
+})
+
+t.test('a route that is slow to answer keeps no mail of others waiting', async t => {
+  const slow = await sinkOf(t)
+  const match = { ...ANY_MAIL, recipientDomains: ['slow.test'] }
+  const routes = [routeOf('slow', { url: relayUrl(slow), connections: 1, match })]
+  const rig = await openRig(t, { routes, timings: { smtp: { ...SMTP_QUICK, dotMs: 120_000 } } })
+  const held = Promise.withResolvers<void>()
+  slow.replies('n0@slow.test', { dot: { reply: '250 2.0.0 at last', after: held.promise } })
+  const emails = await askMany(rig, 30, () => ({ domain: 'slow.test' }))
+  await until(() => slow.received.some(({ to }) => to === 'n0@slow.test'))
+  await rig.told(await rig.ask('a@example.net'), ['attempted', 'delivered'])
+  held.resolve()
+  await delivered(rig, emails)
+  t.equal(slow.received.length, 30)
+  t.equal(slow.sessions().most, 1)
 })

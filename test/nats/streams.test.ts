@@ -4,7 +4,7 @@ import t from 'tap'
 import { consumerPlans, streamPlans } from '#streams/topology.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
-import { createCounters } from '#src/nats/counters.ts'
+import { createCaps, createCounters, createQuotas } from '#src/nats/counters.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { schedule } from '#src/nats/schedule.ts'
@@ -74,6 +74,27 @@ t.test('a process that was busy while the answer came takes it all the same', as
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400)
   t.strictSame(await counting, { position: 1, exact: true })
   t.equal(counters.inexact(), 0)
+})
+
+t.test('what a cap counts after its answer was given up is given back', async t => {
+  const answers = Promise.withResolvers<void>()
+  let isLate = false
+  const request: typeof bus.nc.request = async (subject, payload, options) => {
+    const answer = await bus.nc.request(subject, payload, options)
+    if (isLate) await answers.promise
+    return answer
+  }
+  const nc = Object.create(bus.nc, { request: { value: request } }) as typeof bus.nc
+  const [caps, quotas] = [createCaps({ ...bus, nc }), createQuotas(bus)]
+  const day = Math.floor(Date.now() / 86_400_000)
+  t.equal(await caps.take('rt_late', day, 10), 'taken')
+  isLate = true
+  const taking = [1, 2, 3].map(() => caps.take('rt_late', day, 10))
+  caps.giveBack('rt_late', day)
+  t.strictSame(await Promise.all(taking), ['unknown', 'unknown', 'unknown'])
+  t.equal(await quotas.taken('rt_late', day), 3, 'three more are counted, and the first is given back')
+  answers.resolve()
+  await until(async () => await quotas.taken('rt_late', day) === 0)
 })
 
 t.test('a job that is sent round again for part of a millisecond stays away for as long', async t => {

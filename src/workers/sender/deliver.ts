@@ -188,6 +188,8 @@ export class Deliverer {
     } catch (error) {
       const inMs = retryInMs(error)
       if (down === null) return inMs
+      // It waits for a way that is up, and is back when the one that is down may be too.
+      if (down.error.failure === null) return Math.min(inMs, Math.max(down.error.retryInMs, WAIT_MS_MAX))
     }
     return down === null ? WAIT_MS_MAX : await this.waitOrDefer(ref, progress, down.way, down.error)
   }

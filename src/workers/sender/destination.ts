@@ -106,6 +106,8 @@ function createRouters (
       random,
       onPolicyFault
     })
-    return new MxRouter({ dns, policies, connector, hostname, apart, nowMs, timings: options.routeTimings })
+    // Mail that comes here by the usual name is ours as well, whatever a route is called.
+    const hostnames = [hostname, options.hostname]
+    return new MxRouter({ dns, policies, connector, hostnames, apart, nowMs, timings: options.routeTimings })
   }
 }

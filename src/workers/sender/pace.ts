@@ -87,9 +87,9 @@ export class Pace {
   }
 
   /** Reserves a time for one more mail that found no capacity: in how many ms it comes back. Reservations are spread at
-   *  the recent pace. */
-  reserve (nowMs: number, random: () => number): number {
-    const [tookMs, leastMs] = [this.tookMs ?? 0, this.messageGapMs(nowMs)]
+   *  the recent pace; `guessMs` = what a transaction takes as long as none has been answered. */
+  reserve (nowMs: number, random: () => number, guessMs = 0): number {
+    const [tookMs, leastMs] = [this.tookMs ?? guessMs, this.messageGapMs(nowMs)]
     const nearMs = Math.max(this.nearMs, nowMs) + Math.max(tookMs / this.limit, leastMs)
     if (nearMs - nowMs <= NEAR_MS) {
       this.nearMs = nearMs

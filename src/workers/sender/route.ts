@@ -28,8 +28,8 @@ export interface RouterOptions {
   dns: Dns
   policies: PolicyCache
   connector: MxConnector
-  /** Our own name: among a domain's MX hosts, it marks those that mail must not go to. */
-  hostname: string
+  /** Our own names: among a domain's MX hosts, they mark those that mail must not go to. */
+  hostnames: readonly string[]
   /** What its sites have to themselves: before their names, and where they get fewer connections. */
   apart?: { name: string, connections: number | null }
   nowMs: () => number
@@ -44,7 +44,7 @@ type MxResult =
   | { kind: 'missing', status: string, error: string }
   | { kind: 'unknown', error: string }
   /** We are its best MX host. */
-  | { kind: 'loop' }
+  | { kind: 'loop', name: string }
 
 interface DomainEntry {
   result: Promise<MxResult>
@@ -62,12 +62,12 @@ const MISSING_MEMORY_MS = 6 * 3_600_000
 /** Finds the MX hosts of domains. Source: RFC 5321 5.1, RFC 7505. */
 export class MxRouter {
   private readonly options: RouterOptions
-  private readonly ourName: string
+  private readonly ourNames: Set<string>
   private readonly domains = new Memory<DomainEntry>(DOMAINS_MAX)
 
   constructor (options: RouterOptions) {
     this.options = options
-    this.ourName = options.hostname.toLowerCase()
+    this.ourNames = new Set(options.hostnames.map(name => name.toLowerCase()))
   }
 
   /** Where a domain's mail goes. Throws RetryLater. */
@@ -86,7 +86,7 @@ export class MxRouter {
       case 'unknown':
         return deferred(result.error, 'networkerror', true)
       case 'loop':
-        return deferred(`${domain} has us, ${this.options.hostname}, as its best MX host`, 'networkerror', true)
+        return deferred(`${domain} has us, ${result.name}, as its best MX host`, 'networkerror', true)
     }
   }
 
@@ -160,9 +160,10 @@ export class MxRouter {
     const named = records.filter(({ exchange }) => exchange !== '')
       .toSorted((one, other) => one.preference - other.preference)
     if (named.length === 0) return { kind: 'refuses' }
-    const ours = named.find(({ exchange }) => exchange === this.ourName)?.preference ?? Infinity
-    const hosts = named.filter(({ preference }) => preference < ours).slice(0, HOSTS_MAX)
-    return hosts.length === 0 ? { kind: 'loop' } : { kind: 'hosts', hosts }
+    const ours = named.find(({ exchange }) => this.ourNames.has(exchange))
+    if (ours === undefined) return { kind: 'hosts', hosts: named.slice(0, HOSTS_MAX) }
+    const hosts = named.filter(({ preference }) => preference < ours.preference).slice(0, HOSTS_MAX)
+    return hosts.length === 0 ? { kind: 'loop', name: ours.exchange } : { kind: 'hosts', hosts }
   }
 
   private siteOf (names: readonly string[]): ReturnType<typeof siteOf> {
@@ -179,12 +180,15 @@ export class MxRouter {
     const { name, shape } = this.siteOf(names)
     const enforced = policy?.mode === 'enforce' ? policy : null
     const route = { domain, hosts, shape, policy }
+    const { apart } = this.options
+    // As the site's name is: where the hosts are the whole site, a failure of theirs is one of the site.
+    const set = apart === undefined ? setOf(names) : `${apart.name} ${setOf(names)}`
     return {
       via: 'mx',
       site: name,
       shape,
       // Hosts that break a policy are a failure of that domain alone.
-      hosts: enforced === null ? setOf(names) : `${setOf(names)} for ${domain}`,
+      hosts: enforced === null ? set : `${set} for ${domain}`,
       domain,
       accepts: session =>
         names.includes(session.host) &&

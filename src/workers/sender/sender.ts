@@ -126,8 +126,9 @@ export class Sender implements Role {
       throw new Error('half a lease must outlive the wait for the reply to the dot')
     }
     this.options = options
-    const { connections, hostname, random } = options
-    this.pool = new SessionPool({ connections, hostname, timeouts: timings.smtp, random })
+    const { connections, hostname, random, routes = NO_ROUTES } = options
+    const hasRoutes = () => routes.all()[Symbol.iterator]().next().done !== true
+    this.pool = new SessionPool({ connections, hostname, timeouts: timings.smtp, hasRoutes, random })
     this.deliverer = this.createDeliverer(timings)
     this.workers = this.startWorkers()
   }

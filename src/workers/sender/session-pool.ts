@@ -7,6 +7,8 @@ import type { Relay } from './target.ts'
 import { UnprovenQuota } from './unproven.ts'
 
 export interface PoolOptions extends SitesOptions {
+  /** Mail has other ways than one relay: what waits for one holds places that mail for another could have. */
+  hasRoutes?: () => boolean
   random?: () => number
 }
 
@@ -17,6 +19,9 @@ const TURN_MESSAGES = 10
 /** A mail that finds no capacity at an unproven site, or behind a probe, comes back after this long, and up to twice
  *  that. */
 const NO_REPLY_WAIT_MS = 500
+/** A relay without a rate that has not answered yet is taken to need this long for a mail: else mail that finds no
+ *  capacity there would come back at once, for ever. */
+const RELAY_GUESS_MS = 100
 
 /** A site and a session before a transaction. */
 interface Before extends Pick<SmtpSession, 'messages' | 'replies'> {
@@ -35,10 +40,11 @@ interface Held {
 /** At most `connections` SMTP sessions over all sites, kept and reused. Hosts that cannot be reached are suspended, 5 s
  *  doubling to a minute (a relay) or five; then one session probes them, and mail waits in line for what comes of it.
  *  Hosts that refuse one more connection get no more than the others. A relay has all connections; a site on the
- *  internet as many as it has shown to bear, and a queue of bounded length. */
+ *  internet as many as it has shown to bear. Queues are of bounded length, but for a relay without routes beside it. */
 export class SessionPool {
   private readonly connections: number
   private readonly timeouts: PoolOptions['timeouts']
+  private readonly hasRoutes: () => boolean
   private readonly random: () => number
   private readonly sites: Sites
   private readonly unproven: UnprovenQuota
@@ -56,9 +62,10 @@ export class SessionPool {
   private isServed = true
 
   constructor (options: PoolOptions) {
-    const { connections, timeouts, random = Math.random } = options
+    const { connections, timeouts, hasRoutes = () => false, random = Math.random } = options
     this.connections = connections
     this.timeouts = timeouts
+    this.hasRoutes = hasRoutes
     this.random = random
     this.sites = new Sites(options)
     this.unproven = new UnprovenQuota(connections, random)
@@ -158,7 +165,7 @@ export class SessionPool {
     if (site.via === 'mx') this.mxWaiting++
     this.queued.add(site)
     this.serve()
-    if (site.via === 'relay') return
+    if (site.via === 'relay' && !this.hasRoutes()) return
     if (site.waiting.length > site.pace.connections() + 1) this.dismissLast(site)
     // A site with a short queue may add to it: one with a long queue must not fill all places.
     if (this.mxWaiting > this.mxWaitingMax) this.dismissLast(this.longestQueue())
@@ -173,7 +180,8 @@ export class SessionPool {
     const waiter = site.waiting.pop()!
     const answers = site.proven && site.suspensionOf(waiter.hop, Date.now()) === null
     const leastMs = answers ? 0 : NO_REPLY_WAIT_MS * (1 + this.random())
-    const retryInMs = () => Math.max(leastMs, site.pace.reserve(Date.now(), this.random))
+    const guessMs = site.via === 'relay' ? RELAY_GUESS_MS : 0
+    const retryInMs = () => Math.max(leastMs, site.pace.reserve(Date.now(), this.random, guessMs))
     this.dismiss(site, [waiter], () => new RetryLater(retryInMs()))
   }
 

@@ -81,10 +81,11 @@ export class Ways {
   private async by (route: RouteEntry, ref: RecipientRef, domain: string): Promise<Omit<Way, 'isLast'> | number> {
     const open = this.openOf(route)
     if (open instanceof Error) return UNKNOWN_MS
-    open.begin(this.options.nowMs())
+    // First the cap: mail that it refuses takes the next way, whatever the rate, and uses nothing of it.
     const taken = await this.take(route, open, ref)
     if (typeof taken === 'number') return taken
     try {
+      open.begin(this.options.nowMs())
       return { route: route.name, to: await open.hopFrom(taken.source, domain), giveBack: taken.giveBack }
     } catch (error) {
       taken.giveBack()
