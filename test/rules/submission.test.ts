@@ -56,3 +56,51 @@ t.test('what names a sender that nobody has checked, or commands a mail server, 
   const { drafts: [draft] } = await read([FROM, ...foreign, 'X-Order: 77'])
   t.equal(draft!.whole!.head, `${FROM}\r\nX-Order: 77\r\nSubject: Hi\r\n`)
 })
+
+t.test('the same mail made again has the same essence, and each other mail another one', async t => {
+  const later = (day: number) => `X-Jetpost-Scheduled-At: 2099-01-0${day}T00:00:00Z`
+  const template = (id: string, name: string) => [
+    `X-Jetpost-Template: ${id}`,
+    `X-Jetpost-Variables: {"name":"${name}"}`
+  ]
+  const withFile = (boundary: string, name: string, type: string, content: string) =>
+    [
+      `--${boundary}`,
+      'Content-Type: text/plain',
+      '',
+      'Hello',
+      `--${boundary}`,
+      `Content-Type: ${type}`,
+      `Content-Disposition: attachment; filename=${name}`,
+      '',
+      content,
+      `--${boundary}--`
+    ].join('\r\n')
+  const ofFile = async (boundary: string, name = 'a.pdf', type = 'application/pdf', content = 'x') =>
+    await read(
+      [FROM, `Message-ID: <${boundary}@client>`, `Content-Type: multipart/mixed; boundary=${boundary}`],
+      ['ada@example.net'],
+      withFile(boundary, name, type, content)
+    )
+  const same = [
+    [read([FROM], ['ada@example.net', 'bob@example.net']), read([FROM, 'Date: now'], ['bob@example.net', 'ada@example.net'])],
+    [ofFile('one'), ofFile('two')],
+    [read([FROM, ...template('tpl_a', 'Ada')]), read([FROM, 'Message-ID: <1@client>', ...template('tpl_a', 'Ada')])]
+  ]
+  for (const [one, again] of same) t.equal((await one)!.essence(), (await again)!.essence())
+  const different = [
+    read([FROM]),
+    read([FROM], ['bob@example.net']),
+    read([FROM, later(1)]),
+    read([FROM, later(2)]),
+    read([FROM, ...template('tpl_a', 'Ada')]),
+    read([FROM, ...template('tpl_a', 'Bob')]),
+    read([FROM, ...template('tpl_b', 'Ada')]),
+    ofFile('one'),
+    ofFile('one', 'b.pdf'),
+    ofFile('one', 'a.pdf', 'image/png'),
+    ofFile('one', 'a.pdf', 'application/pdf', 'xx')
+  ]
+  const essences = await Promise.all(different.map(async mail => (await mail).essence()))
+  t.equal(new Set(essences).size, different.length)
+})

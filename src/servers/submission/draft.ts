@@ -51,7 +51,7 @@ export async function readSubmission ({ raw, recipients }: Submission): Promise<
   const commands = readCommands(fieldsOf(whole.head).map(readField))
   const passed: WholeMessage = { ...whole, head: headWithout(whole.head, isTakenOut) }
   const drafts = await draftsOf(passed, mail, from, recipients, commands)
-  const { subject } = drafts[0]!
+  const { subject, whole: content, template, scheduledMs } = drafts[0]!
   return {
     drafts,
     from,
@@ -59,8 +59,9 @@ export async function readSubmission ({ raw, recipients }: Submission): Promise<
     idempotencyKey: commands.idempotencyKey,
     messageId: mail.messageId ?? null,
     essence () {
-      const { html, text } = viewOf(passed)
-      return JSON.stringify([from.address, recipients, subject, html, text])
+      const files = content?.attachments.map(({ filename, contentType, sizeBytes }) => [filename, contentType, sizeBytes])
+      const to = [...recipients].sort()
+      return JSON.stringify([from.address, to, subject, viewOf(passed), files, template, scheduledMs])
     }
   }
 }
