@@ -13,6 +13,7 @@ import { inSpan } from '#src/base/tracing.ts'
 import type { Alternative } from '#src/content/mime.ts'
 import type { Content } from '#src/content/compose.ts'
 import type { RenderBudget } from '#src/content/mustache.ts'
+import { viewOf, type MessageView } from '#src/content/submitted.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import { LogUnavailable } from '#src/nats/errors.ts'
@@ -338,6 +339,13 @@ export async function readContent (
   if (content !== null) return content
   const bytes = await blobs.get(email, patient)
   return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes)) as Content
+}
+
+/** The texts that readers of an email are shown; of a message that came whole they are among its parts. */
+export function shownContent ({ head }: Pick<EmailRequested['data'], 'head'>, content: Content): MessageView {
+  if (head !== undefined) return viewOf({ head, body: Buffer.from(content.mime ?? '', 'base64') })
+  const { html, text, alternatives = [] } = content
+  return { html, text, alternatives }
 }
 
 /** The message that a recipient got, or will get if it went out at the request's time. Throws when NATS does not

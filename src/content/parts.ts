@@ -86,7 +86,9 @@ interface Mark {
 /** The boundaries in a multipart, and its end. */
 function marksOf (body: Buffer, line: Buffer, { start, end }: Span): Mark[] {
   const marks: Mark[] = []
-  for (let at = body.indexOf(line, start); at !== -1 && at < end; at = body.indexOf(line, at + 1)) {
+  // No further than the part: there may be many, and much behind them.
+  const searched = body.subarray(0, end)
+  for (let at = searched.indexOf(line, start); at !== -1; at = searched.indexOf(line, at + 1)) {
     const isAtStart = at === start || (body[at - 1] === 0x0a && body[at - 2] === 0x0d)
     const lineEnd = isAtStart ? endOfMark(body, at + line.length, end) : null
     if (lineEnd === null) continue

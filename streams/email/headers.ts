@@ -30,10 +30,15 @@ const RELAY_COMMANDS =
   'x-smtpapi x-mc-* x-msys-api x-pm-* x-mailgun-* x-ses-* x-mailin-* x-sib-* x-mj-* x-mailjet-* x-mt-* ' +
   'x-smtp2go-* x-xsmailingid x-xsmessageid x-postal-* x-mailersend-* x-elasticemail-* resend-*'
 
+/** Of PowerMTA, and of Exchange within its own organization. */
+const SERVER_COMMANDS = 'x-virtual-mta x-ms-exchange-*'
+
+const RESENT = 'resent-*'
+
 /** What a sender may not write, and why. Lower case; `*` stands for any ending. */
 const RESERVED = [
   { names: 'from to cc bcc reply-to subject', why: 'the request has a field for it' },
-  { names: 'sender resent-*', why: 'it would name a sender whose domain is not checked' },
+  { names: `sender ${RESENT}`, why: 'it would name a sender whose domain is not checked' },
   { names: 'date message-id', why: 'Jetpost writes it, to tell copies apart' },
   // Some take what is there already for a loop.
   { names: 'return-path received* delivered-to', why: 'mail servers write it' },
@@ -41,8 +46,7 @@ const RESERVED = [
   { names: 'mime-version content-*', why: 'Jetpost writes it for the parts of the message' },
   { names: 'cfbl-*', why: 'Jetpost writes it, to receive complaints' },
   { names: RELAY_COMMANDS, why: 'relays take it for a command' },
-  // Of PowerMTA, and of Exchange within its own organization.
-  { names: 'x-virtual-mta x-ms-exchange-*', why: 'mail servers take it for a command' }
+  { names: SERVER_COMMANDS, why: 'mail servers take it for a command' }
 ]
 
 /** Written here for mail whose recipients can unsubscribe, left to the sender for other mail. */
@@ -75,9 +79,10 @@ export function headerFaults (headers: OwnHeader[], options: { unsubscribe: bool
   })
 }
 
-/** True for the name, in lower case, of a header that a relay would take for a command. */
-export function isRelayCommand (name: string): boolean {
-  return isOneOf(RELAY_COMMANDS, name)
+/** True for the name, in lower case, of a header that no mail may have, whoever composed it: a relay or a mail server
+ *  would take it for a command, or it names a sender that nobody has checked. */
+export function isNeverSent (name: string): boolean {
+  return isOneOf(`${RELAY_COMMANDS} ${SERVER_COMMANDS} ${RESENT}`, name)
 }
 
 function nameFault (name: string, unsubscribe: boolean): Refusal | null {

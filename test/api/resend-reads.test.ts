@@ -3,8 +3,9 @@ import t from 'tap'
 import { Resend } from 'resend'
 import { API_KEY, FROM, startTestApp } from '../support/app.ts'
 import { shapeFault, type ResendShape } from '../fixtures/resend-shapes.ts'
+import { logIn, submit } from '../support/submission-peer.ts'
 
-const app = await startTestApp(t)
+const app = await startTestApp(t, { env: { JETPOST_SUBMISSION_PORT: '0' } })
 const mail = { from: FROM, to: 'ada@example.com', subject: 'Hello', html: '<p>Hello</p>' }
 const client = (key = API_KEY) => new Resend(key, { baseUrl: `${app.url}/resend` })
 const resend = client()
@@ -96,6 +97,18 @@ t.test('an email, as it went', async t => {
   await refused('not_found', resend.emails.get('em_nobody'))
   const stranger = client(await app.newAccountKey())
   await refused('not_found', stranger.emails.get(id))
+})
+
+t.test('an email that came by SMTP has its bodies', async t => {
+  const peer = await logIn(app.submissionPort!, API_KEY)
+  const parts = (['plain', 'html'] as const).map(type => `--b\r\nContent-Type: text/${type}\r\n\r\nHello ${type}\r\n`)
+  const head = `From: ${FROM}\r\nSubject: Hello\r\nContent-Type: multipart/alternative; boundary=b`
+  const reply = await submit(peer, FROM, ['ada@example.com'], `${head}\r\n\r\n${parts.join('')}--b--\r\n`)
+  peer.close()
+  const [id] = /em_\w+/.exec(reply) ?? []
+  await app.settled(id!, 'delivered')
+  const email = await granted('email', resend.emails.get(id!))
+  t.match(email, { subject: 'Hello', html: 'Hello html', text: 'Hello plain' })
 })
 
 t.test('a scheduled email is moved and canceled; one that has gone is not', async t => {

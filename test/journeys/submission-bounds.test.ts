@@ -22,7 +22,7 @@ import { dialFrom, dialSecurely, logIn, submit } from '../support/submission-pee
 import { until } from '../support/wait.ts'
 
 const nats = await openOwnNats(t)
-await startTestApp(t, { natsUrl: nats.natsUrl })
+const app = await startTestApp(t, { natsUrl: nats.natsUrl })
 const services = await openSecondServices(t, nats.natsUrl)
 const { bus } = services.factLog
 const folder = mkdtempSync(join(tmpdir(), 'jetpost-submission-'))
@@ -172,6 +172,25 @@ t.test('mails on their way in have a bound in number and in size', async t => {
   t.match(await first!.say('.'), QUEUED)
   t.match(await submit(second!, FROM, TO, big), QUEUED, 'its room is free again')
   for (const peer of [first, second, third]) peer!.close()
+})
+
+t.test('one account holds a part of that memory, and another one finds room', async t => {
+  const { port } = await open(t, { bytesAtOnceMax: 2_000_000, bytesAtOnceOfAccountMax: 1_000_000 })
+  const keys = services.directory.now.keys.size
+  const otherKey = await app.newAccountKey()
+  await until(() => services.directory.now.keys.size > keys)
+  const [first, second] = await Promise.all([1, 2].map(() => logIn(port!, API_KEY)))
+  const other = await logIn(port!, otherKey)
+  const sized = (bytes: number) => `${LETTER}${`${'x'.repeat(70)}\r\n`.repeat(bytes / 72)}`
+  const big = sized(900_000)
+  await beginData(first!)
+  // It is there long before the big one.
+  first!.socket.write(sized(180_000))
+  t.match(await submit(second!, FROM, TO, big), /^451 4\.3\.2 Too much mail arrives at once/, 'more than its part')
+  t.match(await submit(other, FROM, TO, big), QUEUED, 'another account has its own')
+  t.match(await first!.say('.'), QUEUED)
+  t.match(await submit(second!, FROM, TO, big), QUEUED, 'its room is free again')
+  for (const peer of [first!, second!, other]) peer.close()
 })
 
 t.test('while the log is away a mail is put off, and a stop answers what is being accepted', async t => {

@@ -53,7 +53,7 @@ const REFUSALS: Record<string, [Job, RegExp]> = {
   ],
   'a Sender that is no address': [
     { message: message('From: hello@shop.example\r\nSender: nobody') },
-    /^550 5\.6\.0 The Sender field must have an address$/
+    /^550 5\.6\.0 The message must have at most one Sender field, with one address$/
   ],
   'no From': [
     { message: message('X-Nothing: 1') },

@@ -53,6 +53,14 @@ t.test('all else stays as it is, byte for byte', async t => {
   for (const text of untouched) t.equal(withoutByteLists(Buffer.from(text)).toString(), text)
 })
 
+t.test('three million lists that have no end, or one end for all, are looked at once each', async t => {
+  const begun = `{"attachments":[{${'"content":[},'.repeat(3_000_000)}`
+  for (const text of [begun, `${begun}]`]) {
+    const json = Buffer.from(text)
+    t.equal(withoutByteLists(json), json, 'nothing of it changes')
+  }
+})
+
 t.test('any JSON means the same afterwards, but for the files', async t => {
   fc.assert(fc.property(fc.json(), text => {
     const json = Buffer.from(text)

@@ -174,3 +174,24 @@ t.test('what is made to be too much work is read as far as the bound goes', asyn
   )!
   t.same(viewOf(lookalikes), { html: null, text: null, alternatives: [] })
 })
+
+t.test('the parts of a part are looked for in that part, not in all that comes after it', async t => {
+  const empty = Array.from({ length: 400 }, (_, i) => ['--b', `Content-Type: multipart/mixed; boundary=c${i}`, '', 'x'])
+  const body = [...empty.flat(), '--b', '', 'x'.repeat(1_000_000), '--b--']
+  const message = splitMessage(
+    Buffer.from(lines(...HEAD, 'Content-Type: multipart/mixed; boundary=b', '', ...body))
+  )!
+  const { indexOf } = Buffer.prototype
+  t.teardown(() => void Object.assign(Buffer.prototype, { indexOf }))
+  let searched = 0
+  Object.assign(Buffer.prototype, {
+    indexOf (this: Buffer, value: Buffer, from = 0) {
+      const found = indexOf.call(this, value, from)
+      searched += (found === -1 ? this.length : found) - from
+      return found
+    }
+  })
+  const { text } = viewOf(message)
+  t.equal(text, 'x'.repeat(1_000_000))
+  t.ok(searched > 1_000_000 && searched < 3_000_000, `${searched} bytes were looked at`)
+})

@@ -3,10 +3,9 @@ import { Attachment } from '#projections/emails/records.ts'
 import { Nullable } from '#streams/define.ts'
 import { RECIPIENTS_MAX } from '#streams/email/facts.ts'
 import type { Services } from '#src/actions/services.ts'
-import { readContent, readMessage } from '#src/actions/email.ts'
+import { readContent, readMessage, shownContent } from '#src/actions/email.ts'
 import type { StoredRequest } from '#src/actions/stored-request.ts'
 import type { Content } from '#src/content/compose.ts'
-import { viewOf } from '#src/content/submitted.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { findEmail } from './email-actions.ts'
 import { gone, invalid, mustFault } from './errors.ts'
@@ -61,10 +60,7 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
       content_id: contentId,
       size_bytes: sizeBytes
     }))
-    const { head } = found.fact.data
-    const { html, text, alternatives: others = [] } = head === undefined
-      ? content
-      : viewOf({ head, body: Buffer.from(content.mime ?? '', 'base64') })
+    const { html, text, alternatives: others } = shownContent(found.fact.data, content)
     const alternatives = others.map(({ contentType, content }) => ({ content_type: contentType, content }))
     return { id: email, subject, html, text, attachments: files, alternatives }
   })

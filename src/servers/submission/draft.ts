@@ -1,7 +1,7 @@
 import type { Address, Email, Mailbox as ReadMailbox } from 'postal-mime'
 import { parseAddress, type Mailbox } from '#streams/address.ts'
 import { RECIPIENTS_MAX } from '#streams/email/facts.ts'
-import { headerFault, HEADERS_MAX, isRelayCommand, type OwnHeader } from '#streams/email/headers.ts'
+import { headerFault, HEADERS_MAX, isNeverSent, type OwnHeader } from '#streams/email/headers.ts'
 import { foldAddress } from '#streams/suppression/decide.ts'
 import type { EmailDraft } from '#src/actions/email.ts'
 import { oneLine } from '#src/content/headers.ts'
@@ -9,6 +9,7 @@ import { fieldsOf, nameOf } from '#src/content/parts.ts'
 import { readHead } from '#src/content/read.ts'
 import { attachmentsOf, headWithout, splitMessage, viewOf, type WholeMessage } from '#src/content/submitted.ts'
 import { isCommand, readCommands, type Commands } from './commands.ts'
+import { mailboxesIn } from './mailboxes.ts'
 import { badMessage } from './replies.ts'
 
 /** The addresses of RCPT commands, normalised. */
@@ -36,8 +37,9 @@ const SUBJECT_MAX = 998
 const REPLY_TO_MAX = 10
 /** Not passed on, beside commands and where complaints go: hidden recipients, what servers write at the end of a mail's
  *  way, and signatures of a header that changes here. */
-const NOT_PASSED_ON = new Set(['bcc', 'resent-bcc', 'return-path', 'dkim-signature'])
+const NOT_PASSED_ON = new Set(['bcc', 'return-path', 'dkim-signature'])
 const FROM_MUST = 'The message must have one From field with one address'
+const SENDER_MUST = 'The message must have at most one Sender field, with one address'
 
 /** Reads a message and its commands. Throws a SmtpRefusal that says what must be. */
 export async function readSubmission ({ raw, recipients }: Submission): Promise<ReadSubmission> {
@@ -49,22 +51,23 @@ export async function readSubmission ({ raw, recipients }: Submission): Promise<
   const commands = readCommands(fieldsOf(whole.head).map(readField))
   const passed: WholeMessage = { ...whole, head: headWithout(whole.head, isTakenOut) }
   const drafts = await draftsOf(passed, mail, from, recipients, commands)
-  const { subject } = drafts[0]!
+  const { subject, whole: content, template, scheduledMs } = drafts[0]!
   return {
     drafts,
     from,
-    sender: mail.sender === undefined ? null : addressOf(mail.sender),
+    sender: readSender(whole.head, mail),
     idempotencyKey: commands.idempotencyKey,
     messageId: mail.messageId ?? null,
     essence () {
-      const { html, text } = viewOf(passed)
-      return JSON.stringify([from.address, recipients, subject, html, text])
+      const files = content?.attachments.map(({ filename, contentType, sizeBytes }) => [filename, contentType, sizeBytes])
+      const to = [...recipients].sort()
+      return JSON.stringify([from.address, to, subject, viewOf(passed), files, template, scheduledMs])
     }
   }
 }
 
 function isTakenOut (name: string): boolean {
-  return NOT_PASSED_ON.has(name) || name.startsWith('cfbl-') || isCommand(name) || isRelayCommand(name)
+  return NOT_PASSED_ON.has(name) || name.startsWith('cfbl-') || isCommand(name) || isNeverSent(name)
 }
 
 /** With its name in the case that the client wrote. */
@@ -117,17 +120,30 @@ function ownHeaders (head: string): OwnHeader[] {
 }
 
 function readFrom (head: string, mail: Email): Mailbox {
-  const [from, ...others] = mailboxesOf(mail.from === undefined ? [] : [mail.from])
-  const fields = fieldsOf(head).filter(field => nameOf(field) === 'from')
-  if (from === undefined || others.length > 0 || fields.length !== 1 || countOf(fields[0]!) > 1) {
-    throw badMessage(FROM_MUST)
-  }
+  const fields = fieldsNamed(head, 'from')
+  const from = fields.length === 1 ? onlyMailbox(fields[0]!, mail.from) : null
+  if (from === null) throw badMessage(FROM_MUST)
   return from
 }
 
-/** Mailboxes in a field: the reader of mail gives the first of From alone. */
-function countOf (field: string): number {
-  return field.replaceAll(/"(?:[^"\\]|\\.)*"/g, '').split(',').length
+/** The address; null = there is no Sender field. */
+function readSender (head: string, mail: Email): string | null {
+  const fields = fieldsNamed(head, 'sender')
+  if (fields.length === 0) return null
+  const sender = fields.length === 1 ? onlyMailbox(fields[0]!, mail.sender) : null
+  if (sender === null) throw badMessage(SENDER_MUST)
+  return sender.address
+}
+
+function fieldsNamed (head: string, name: string): string[] {
+  return fieldsOf(head).filter(field => nameOf(field) === name)
+}
+
+/** Null where a field has none or more than one: the reader of mail gives the first alone. */
+function onlyMailbox (field: string, read: Address | undefined): Mailbox | null {
+  const [mailbox, ...others] = mailboxesOf(read === undefined ? [] : [read])
+  const value = field.slice(field.indexOf(':') + 1)
+  return mailbox === undefined || others.length > 0 || mailboxesIn(value) > 1 ? null : mailbox
 }
 
 /** The envelope decides who gets the mail; a field of the header, where each is shown. */
@@ -149,10 +165,4 @@ function mailboxesOf (list: Address[] | undefined): Mailbox[] {
 function mailboxOf ({ address, name }: ReadMailbox): Mailbox[] {
   const parsed = parseAddress(address)
   return parsed === null ? [] : [{ address: parsed, name: oneLine(name).trim() || null }]
-}
-
-function addressOf (entry: Address): string {
-  const [mailbox] = mailboxesOf([entry])
-  if (mailbox === undefined) throw badMessage('The Sender field must have an address')
-  return mailbox.address
 }

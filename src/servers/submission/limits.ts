@@ -19,6 +19,7 @@ export interface SubmissionLimits {
   mailsAtOnceOfNetworkBusyMax: number
   /** Of all of them together. */
   bytesAtOnceMax: number
+  bytesAtOnceOfAccountMax: number
   idleMs: number
   /** However busy: between two mails. */
   sessionMs: number
@@ -44,6 +45,7 @@ export const LIMITS: SubmissionLimits = {
   mailsAtOnceOfNetworkMax: 96,
   mailsAtOnceOfNetworkBusyMax: 64,
   bytesAtOnceMax: 128 * 1024 * 1024,
+  bytesAtOnceOfAccountMax: 64 * 1024 * 1024,
   idleMs: 300_000,
   sessionMs: 3_600_000,
   dataMs: 600_000,

@@ -9,16 +9,19 @@ type DataCallback = (error?: Error | null, text?: string) => void
 /** Answers a mail; `raw` null = there was no room for it. */
 type Submit = (session: SMTPServerSession, raw: Buffer | null) => Promise<string>
 
-/** Mails on their way in: how many at once, and how much memory they take together. */
+/** Mails on their way in: how many at once, and how much memory they take together, and those of one account. */
 export class ReceivedMails {
   private readonly limits: SubmissionLimits
   private readonly slots: ReceiveSlots
   /** Those that are whole, by session. */
   private readonly answering = new Map<string, Promise<void>>()
+  private readonly accountOf: (session: SMTPServerSession) => string
   private bytes = 0
+  private readonly bytesByAccount = new Map<string, number>()
 
-  constructor (limits: SubmissionLimits) {
+  constructor (limits: SubmissionLimits, accountOf: (session: SMTPServerSession) => string) {
     this.limits = limits
+    this.accountOf = accountOf
     this.slots = new ReceiveSlots({
       max: limits.mailsAtOnceMax,
       maxPerNetwork: limits.mailsAtOnceOfNetworkMax,
@@ -54,22 +57,23 @@ export class ReceivedMails {
   receive (stream: SMTPServerDataStream, session: SMTPServerSession, submit: Submit, callback: DataCallback): void {
     const { id, remoteAddress } = session
     if (this.slots.acquire(id, networkOf(remoteAddress)) !== 'acquired') return callback(BUSY)
+    const account = this.accountOf(session)
     const parts: Buffer[] = []
     let held = 0
     let fits = true
     let isWhole = false
     const giveBack = () => {
-      this.bytes -= held
+      this.hold(account, -held)
       held = 0
       parts.length = 0
     }
     stream.on('data', (chunk: Buffer) => {
       // The listener refuses what is too big by itself.
-      if (stream.sizeExceeded || this.bytes + chunk.length > this.limits.bytesAtOnceMax) fits = false
+      if (stream.sizeExceeded || !this.hasRoom(account, chunk.length)) fits = false
       if (!fits) return giveBack()
       parts.push(chunk)
       held += chunk.length
-      this.bytes += chunk.length
+      this.hold(account, chunk.length)
     })
     // A client that leaves in the middle has sent nothing to accept.
     stream.on('error', () => {})
@@ -93,5 +97,21 @@ export class ReceivedMails {
         })
       this.answering.set(id, done)
     })
+  }
+
+  private hasRoom (account: string, bytes: number): boolean {
+    const { bytesAtOnceMax, bytesAtOnceOfAccountMax } = this.limits
+    return this.bytes + bytes <= bytesAtOnceMax && this.bytesOf(account) + bytes <= bytesAtOnceOfAccountMax
+  }
+
+  private hold (account: string, bytes: number): void {
+    this.bytes += bytes
+    const ofAccount = this.bytesOf(account) + bytes
+    if (ofAccount === 0) this.bytesByAccount.delete(account)
+    else this.bytesByAccount.set(account, ofAccount)
+  }
+
+  private bytesOf (account: string): number {
+    return this.bytesByAccount.get(account) ?? 0
   }
 }

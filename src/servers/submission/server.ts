@@ -80,7 +80,7 @@ export class SubmissionServer implements Role {
     this.certificate = certificate
     this.submitter = new Submitter(options)
     this.plain = addressRanges(options.plainNetworks)
-    this.mails = new ReceivedMails(limits)
+    this.mails = new ReceivedMails(limits, session => this.submitter.accountOf(String(session.user)))
     this.failedLogins = createAllowance({ max: limits.failedLoginsMax, windowMs: 60_000, namesMax: 10_000, nowMs })
     const { port, tlsPort } = options
     this.servers = [

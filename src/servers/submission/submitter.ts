@@ -114,6 +114,11 @@ export class Submitter {
     return address
   }
 
+  /** Whose mail it is; of a key that has ended, and whose mail will be refused, the key. */
+  accountOf (keyId: string): string {
+    return this.options.services.directory.now.keys.get(keyId)?.account ?? keyId
+  }
+
   /** At the final dot: resolves to the answer, once the log has the mail. Throws a SmtpRefusal. */
   async accept (keyId: string, { raw, recipients }: ArrivedMail): Promise<string> {
     const correlation = newId('req', this.nowMs())

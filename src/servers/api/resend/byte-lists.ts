@@ -6,6 +6,7 @@ type Name = 'attachments' | 'content' | 'data' | null
 const QUOTE = 0x22
 const [COMMA, LIST, LIST_END, OBJECT, OBJECT_END] = [0x2c, 0x5b, 0x5d, 0x7b, 0x7d]
 const [ZERO, NINE] = [0x30, 0x39]
+const BLANKS = [0x20, 0x0a, 0x0d, 0x09]
 const NAMES = new Map<string, Name>(['attachments', 'content', 'data'].map(name => [`"${name}"`, name as Name]))
 const NAME_BYTES_MAX = '"attachments"'.length
 
@@ -51,10 +52,10 @@ function isFile (open: readonly Name[], name: Name): boolean {
 
 /** The bytes of a list that begins at `start`, and where it ends; null when it is another list. */
 function readBytes (json: Buffer, start: number): { bytes: Buffer, end: number } | null {
+  const closing = endOfBytes(json, start + 1)
+  if (closing === null) return null
   // Each takes two places at least: a digit and what follows it.
-  const closing = json.indexOf(LIST_END, start)
-  if (closing === -1) return null
-  const bytes = Buffer.allocUnsafe((closing - start + 1) >> 1)
+  const bytes = Buffer.allocUnsafe((closing - start) >> 1)
   let length = 0
   let digits = 0
   let value = 0
@@ -73,12 +74,21 @@ function readBytes (json: Buffer, start: number): { bytes: Buffer, end: number }
       value = digits = 0
       needsComma = true
     }
-    if (byte === COMMA && needsComma) needsComma = false
-    else if (byte === LIST_END) {
-      return needsComma || length === 0
-        ? { bytes: bytes.subarray(0, length), end: i + 1 }
-        : null
-    } else if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return null
+    if (byte !== COMMA) continue
+    if (!needsComma) return null
+    needsComma = false
   }
-  return null
+  return needsComma || length === 0 ? { bytes: bytes.subarray(0, length), end: closing + 1 } : null
+}
+
+/** Where a list ends that has nothing but digits, commas and blanks; null when it has something else. It looks no
+ *  further than that: a body may begin a million lists. */
+function endOfBytes (json: Buffer, from: number): number | null {
+  let at = from
+  while (at < json.length && isOfBytes(json[at]!)) at++
+  return json[at] === LIST_END ? at : null
+}
+
+function isOfBytes (byte: number): boolean {
+  return (byte >= ZERO && byte <= NINE) || byte === COMMA || BLANKS.includes(byte)
 }

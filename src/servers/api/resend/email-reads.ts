@@ -9,7 +9,7 @@ import { parseMailbox } from '#streams/address.ts'
 import { messageIdOf } from '#streams/email/decide.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
-import { readContent } from '#src/actions/email.ts'
+import { readContent, shownContent } from '#src/actions/email.ts'
 import { cancelEmail, rescheduleEmail } from '#src/actions/email-change.ts'
 import { resendTagsOf } from '#src/actions/resend-event.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -168,5 +168,7 @@ async function bodiesOf (
   const seq = await answerFrom(reads, account, emails, findRequest({ account, id }))
   const found = seq === null ? null : await loadRequest(services.factLog.bus, seq, id)
   const content = found === null ? null : await readContent(services.blobs, found.fact.data)
-  return content === null ? none : { html: content.html, text: content.text }
+  if (found === null || content === null) return none
+  const { html, text } = shownContent(found.fact.data, content)
+  return { html, text }
 }
