@@ -1,6 +1,7 @@
 import { consumerPlans } from '#streams/topology.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
 import { ROLE_GRACE_MS, SERVER_GRACE_MS, type HealthCheck } from '#src/base/role.ts'
 import { listenFault } from '#src/embedded/ports.ts'
 import { createResolver } from '#src/dns/guard.ts'
@@ -49,14 +50,17 @@ export async function listen (context: AppContext): Promise<string> {
     trustProxy: config.trustProxy,
     log
   })
-  stack.defer(() =>
-    deadline(http.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => {
-      log.warn({ err: error }, 'HTTP server cut off')
-      http.server.closeAllConnections()
-    })
-  )
+  // Both doors at once: one after the other they would take longer than an operator's stop allows.
+  stack.defer(async () => void await Promise.all([closeHttp(http, log), context.submission?.stop()]))
   return await http.listen({ host: config.host, port: config.port }).catch(error => {
     throw listenError(config, error)
+  })
+}
+
+async function closeHttp (http: ReturnType<typeof buildHttp>, log: Log): Promise<void> {
+  await deadline(http.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => {
+    log.warn({ err: error }, 'HTTP server cut off')
+    http.server.closeAllConnections()
   })
 }
 

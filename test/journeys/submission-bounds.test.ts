@@ -220,6 +220,33 @@ t.test('while the log is away a mail is put off, and a stop answers what is bein
   late.close()
 })
 
+t.test('a stop ends submission while a request of HTTP is still on its way', async t => {
+  const stopping = await startTestApp(t, { env: { JETPOST_SUBMISSION_PORT: '0' } })
+  const peer = await logIn(stopping.submissionPort!, API_KEY)
+  const http = connectTcp({ port: Number(new URL(stopping.url).port), host: '127.0.0.1' })
+  let heard = ''
+  http.setEncoding('latin1').on('data', chunk => {
+    heard += String(chunk)
+  })
+  const body = JSON.stringify({ from: FROM, to: TO, subject: 'Hi', text: 'Hello' })
+  const head = [
+    'POST /api/emails HTTP/1.1',
+    'Host: localhost',
+    `Authorization: Bearer ${API_KEY}`,
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+    'Expect: 100-continue'
+  ]
+  http.write(`${head.join('\r\n')}\r\n\r\n`)
+  await until(() => heard.includes('100 Continue'))
+  const stopped = stopping.stop()
+  t.match(await peer.hear(), /^421 4\.3\.2 Shutting down/)
+  http.write(body)
+  await until(() => http.readableEnded)
+  t.match(heard, /HTTP\/1\.1 202 /, 'and the request has its answer')
+  await stopped
+})
+
 t.test('those who may log in without TLS', async t => {
   const { port } = await open(t, {}, { plainNetworks: ['127.0.0.3/32'] })
   const auth = `AUTH PLAIN ${Buffer.from(`\0any\0${API_KEY}`).toString('base64')}`

@@ -72,6 +72,7 @@ export class SubmissionServer implements Role {
   private certificate: Certificate
   private reload: Repeated | null = null
   private sessionTimer: NodeJS.Timeout | undefined
+  private stopped: Promise<void> | null = null
 
   constructor (options: Omit<SubmissionOptions, 'limits'>, limits: SubmissionLimits, certificate: Certificate) {
     const nowMs = Date.now
@@ -107,8 +108,13 @@ export class SubmissionServer implements Role {
     })
   }
 
-  /** Accepts no new mail, answers what is being appended, ends the other sessions. */
+  /** Accepts no new mail, answers what is being appended, ends the other sessions. Asked again, it is the same stop. */
   async stop (): Promise<void> {
+    this.stopped ??= this.end()
+    await this.stopped
+  }
+
+  private async end (): Promise<void> {
     clearInterval(this.sessionTimer)
     const closed = this.servers.map(({ server }) => new Promise<void>(resolve => server.close(resolve)))
     this.endSessions(STOPPING, session => !this.mails.isAnswering(session))
