@@ -79,8 +79,8 @@ export function headerFaults (headers: OwnHeader[], options: { unsubscribe: bool
   })
 }
 
-/** True for the name, in lower case, of a header that no mail may have, whoever composed it: a relay or a mail server
- *  would take it for a command, or it names a sender that nobody has checked. */
+/** True for the name, in lower case, of a header that no mail may have, also where it came whole: a relay or a mail
+ *  server would take it for a command, or it names a sender that nobody has checked. */
 export function isNeverSent (name: string): boolean {
   return isOneOf(`${RELAY_COMMANDS} ${SERVER_COMMANDS} ${RESENT}`, name)
 }

@@ -28,7 +28,9 @@ t.test('From and Sender name one mailbox each, however it is written', async t =
   ]
   for (const value of two) {
     t.equal(mailboxesIn(value), 2, value)
-    await t.rejects(read([`From: ${value}`]), { message: '5.6.0 The message must have one From field with one address' })
+    await t.rejects(read([`From: ${value}`]), {
+      message: '5.6.0 The message must have one From field with one address'
+    })
     await t.rejects(read([FROM, `Sender: ${value}`]), {
       message: '5.6.0 The message must have at most one Sender field, with one address'
     })
@@ -83,7 +85,10 @@ t.test('the same mail made again has the same essence, and each other mail anoth
       withFile(boundary, name, type, content)
     )
   const same = [
-    [read([FROM], ['ada@example.net', 'bob@example.net']), read([FROM, 'Date: now'], ['bob@example.net', 'ada@example.net'])],
+    [
+      read([FROM], ['ada@example.net', 'bob@example.net']),
+      read([FROM, 'Date: now'], ['bob@example.net', 'ada@example.net'])
+    ],
     [ofFile('one'), ofFile('two')],
     [read([FROM, ...template('tpl_a', 'Ada')]), read([FROM, 'Message-ID: <1@client>', ...template('tpl_a', 'Ada')])]
   ]

@@ -59,7 +59,7 @@ export async function readSubmission ({ raw, recipients }: Submission): Promise<
     idempotencyKey: commands.idempotencyKey,
     messageId: mail.messageId ?? null,
     essence () {
-      const files = content?.attachments.map(({ filename, contentType, sizeBytes }) => [filename, contentType, sizeBytes])
+      const files = content?.attachments.map(file => [file.filename, file.contentType, file.sizeBytes])
       const to = [...recipients].sort()
       return JSON.stringify([from.address, to, subject, viewOf(passed), files, template, scheduledMs])
     }

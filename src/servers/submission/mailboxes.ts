@@ -1,5 +1,5 @@
-/** How many mailboxes the value of a field may be taken to have: what stands between commas, between the semicolons that
- *  end groups, and each pair of angle brackets. Source: RFC 5322 3.2.2, 3.2.4, 3.4. */
+/** How many mailboxes the value of a field may be taken to have: what stands between commas, between the semicolons
+ *  that end groups, and each pair of angle brackets. Source: RFC 5322 3.2.2, 3.2.4, 3.4. */
 export function mailboxesIn (value: string): number {
   const bare = withoutQuotes(value) ?? value
   const listed = bare.split(/[,;]/).filter(part => part.trim() !== '').length
