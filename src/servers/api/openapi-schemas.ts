@@ -64,9 +64,9 @@ function isOurs (name: string, child: unknown): boolean {
   return (name === 'examples' && Array.isArray(child)) || (/^(must|noun)$/.test(name) && typeof child === 'string')
 }
 
-/** What is called `…_at`, or must be a time, is one. */
+/** What must be a time is one, and what is called `…_at` and does not say what else it must be. */
 function isTime ({ must }: Json & FaultWords, key: string): boolean {
-  return /^time$|_(at|after|before)$/.test(key) || must?.startsWith(MUST_BE_TIME) === true
+  return must === undefined ? /^time$|_(at|after|before)$/.test(key) : must.startsWith(MUST_BE_TIME)
 }
 
 /** One of some words is an `enum`; something or null is a type of two names, as are the bare types. */

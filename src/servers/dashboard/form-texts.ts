@@ -63,7 +63,13 @@ function labelOf (field: string): string {
   if (LABELS[rest] !== undefined) return LABELS[rest]
   // Names that somebody has chosen stay as they are.
   const isChosen = ['headers', 'metadata', 'variables'].includes(first)
-  return `${titled(first)}${entry} ${isChosen ? rest : rest.replaceAll('_', ' ')}`
+  return `${titled(first)}${entry} ${isChosen ? rest : inner(rest)}`
+}
+
+/** `sender_domains[0]` → `sender domains (entry 1)`. */
+function inner (rest: string): string {
+  return rest.replaceAll('_', ' ').replaceAll(/\[(\d+)\]/g, (_all, index) => ` (entry ${Number(index) + 1})`)
+    .replaceAll('.', ' ')
 }
 
 function titled (name: string): string {

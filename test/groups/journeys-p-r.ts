@@ -1,3 +1,3 @@
 import { runFiles } from '../support/group.ts'
 
-await runFiles('test/journeys/[p-u]*.test.ts')
+await runFiles('test/journeys/[p-r]*.test.ts')

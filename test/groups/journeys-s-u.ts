@@ -1,0 +1,3 @@
+import { runFiles } from '../support/group.ts'
+
+await runFiles('test/journeys/[s-u]*.test.ts')
