@@ -184,14 +184,14 @@ export class Requester {
 
   private async post (pending: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
     const { owed, attempts, trace: parent } = pending
-    const attributes = {
-      'http.request.method': 'POST',
-      'server.address': new URL(webhook.url).hostname,
-      'jetpost.webhook': owed.webhook,
-      'jetpost.delivery': owed.delivery,
-      'jetpost.attempt': attempts + 1
-    }
-    return await inSpan({ name: 'POST', kind: 'client', parent, attributes }, async span => {
+    return await inSpan({ name: 'POST', kind: 'client', parent }, async span => {
+      span?.setAttributes({
+        'http.request.method': 'POST',
+        'server.address': new URL(webhook.url).hostname,
+        'jetpost.webhook': owed.webhook,
+        'jetpost.delivery': owed.delivery,
+        'jetpost.attempt': attempts + 1
+      })
       const traceparent = span === null ? undefined : traceparentOf(span)
       const exchange = await this.exchange(pending, webhook, body, traceparent === undefined ? {} : { traceparent })
       if (exchange.result.status !== null) span?.setAttribute('http.response.status_code', exchange.result.status)
